@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package providers is the seam between the operator and whatever runs its machines: the Provider contract, the
+// classes of error that cross it, the key and the tags by which a machine is found again, and the registry of accounts.
+// The contract as executable text is in providers/providertest; a provider that doesn't pass it doesn't merge.
+package providers
+
+import (
+	"context"
+	"time"
+)
+
+// Provider runs instances in one account. Every method may be called from several goroutines at once, returns when ctx
+// ends, never retries inside (the caller knows the account's budget, the provider doesn't), and returns errors as *Error.
+type Provider interface {
+	// Create asks for the instance of req.Key and returns it as far as it is known. One key gives at most one instance
+	// where Traits promise unique names or create tokens: a repeat returns the instance of the first call. The tags are
+	// part of the create call, never a second one (scrapoxy/scrapoxy#105). A machine that holds our name but not our
+	// tags is Permanent with code NameConflict, and is left alone. Every class but Ambiguous promises that nothing was
+	// made and nothing will be.
+	Create(ctx context.Context, req CreateRequest) (Instance, error)
+
+	// Get returns the instance at ref. NotFound within Traits().Lag of its creation proves nothing.
+	Get(ctx context.Context, ref Ref) (Instance, error)
+
+	// Delete asks for the instance at ref, and for all that Create made beside it, to go away. nil: asked; NotFound:
+	// done. The caller repeats until NotFound.
+	Delete(ctx context.Context, ref Ref) error
+
+	// ListByTag returns every instance whose tags match the set fields of sel, from all pages and zones, or an error; a
+	// part is never returned as the whole (kubernetes-sigs/external-dns#2858). Instances that are going away are listed
+	// until they are gone.
+	ListByTag(ctx context.Context, sel Selector) ([]Instance, error)
+
+	// Traits tells what this cloud guarantees. It is constant for the life of the value.
+	Traits() Traits
+}
+
+// Checker is implemented by a provider that can tell without a call that a request can never work. The operator asks it
+// before it takes a running machine down for the new spec.
+type Checker interface {
+	// Check returns nil, or a Permanent *Error with Field set. It does no I/O.
+	Check(req CreateRequest) error
+}
+
+// Traits are the guarantees that the reconcile loop builds on instead of guessing.
+type Traits struct {
+	// UniqueNames: two instances of one account and zone never hold one name at a time.
+	UniqueNames bool
+	// CreateToken: creates with one key are one create for TokenTTL, even after the instance is gone.
+	CreateToken bool
+	// TokenTTL is how long a create token is remembered.
+	TokenTTL time.Duration
+	// Lag is the longest time for which Get and ListByTag may miss a change. 0: reads are exact.
+	Lag time.Duration
+	// CallDeadline is the longest time after which a create that was sent can still take effect; 0 means DefaultCallDeadline.
+	CallDeadline time.Duration
+}
+
+// DefaultCallDeadline bounds a create call where Traits say nothing shorter.
+const DefaultCallDeadline = time.Minute
+
+// Deadline is CallDeadline, or the default.
+func (t Traits) Deadline() time.Duration {
+	if t.CallDeadline > 0 {
+		return t.CallDeadline
+	}
+	return DefaultCallDeadline
+}
+
+// Idempotent reports whether a create may be sent again with the same key.
+func (t Traits) Idempotent() bool { return t.UniqueNames || t.CreateToken }
+
+// CreateRequest is everything a provider needs to make one instance.
+type CreateRequest struct {
+	Key  Key
+	Name string // Key.Name(): the instance's name and its create token
+	Tags Tags
+
+	UserData string // cloud-init user data; empty: the provider's built-in one, which makes a working proxy
+	Port     int32  // where the proxy listens
+	Protocol string // HTTP, HTTPS or SOCKS5
+	Username string // empty: no authentication
+	Password string
+	Labels   map[string]string // the user's own, beside our tags
+}
+
+// InstanceState is where an instance is in its life.
+type InstanceState string
+
+// The states of an instance. A provider maps its cloud's states to these.
+const (
+	StateProvisioning InstanceState = "Provisioning" // accepted, not serving yet
+	StateRunning      InstanceState = "Running"
+	StateStopped      InstanceState = "Stopped"    // exists, doesn't run, won't start by itself
+	StateTerminated   InstanceState = "Terminated" // ended for good (failed, preempted), still on the books
+	StateDeleting     InstanceState = "Deleting"   // on its way out; a delete was accepted
+)
+
+// Alive reports whether an instance in this state serves or is about to.
+func (s InstanceState) Alive() bool { return s == StateProvisioning || s == StateRunning }
+
+// Instance is a machine as the cloud tells of it.
+type Instance struct {
+	Ref       Ref
+	Name      string
+	Zone      string // empty where the account has no zones
+	State     InstanceState
+	IP        string    // empty until known
+	Port      int32     // the port that serves; 0: the one that was asked for
+	Tags      Tags      // the record it carries; zero for a machine that isn't ours
+	CreatedAt time.Time // by the cloud's clock
+}
