@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+)
+
+// publish tells log and Events of every condition that changed, once the change is written. The reason of an Event is the
+// condition's.
+func (r *ProxyReconciler) publish(ctx context.Context, base, p *v1alpha1.Proxy) {
+	calls := r.memory.of(p)
+	detail := calls.Detail
+	calls.Detail = ""
+	prov := changed(base, p, v1alpha1.ConditionProvisioned)
+	stalled := changed(base, p, v1alpha1.ConditionStalled)
+	if prov != nil && stalled != nil && prov.Reason == stalled.Reason {
+		stalled = nil // one cause, told once
+	}
+	for _, c := range []*metav1.Condition{prov, stalled} {
+		if c == nil {
+			continue
+		}
+		log.FromContext(ctx).Info(c.Message, "condition", c.Type, "status", c.Status, "reason", c.Reason, "detail", detail)
+		kind, note := corev1.EventTypeNormal, c.Message
+		if c.Type == v1alpha1.ConditionStalled || !calm(c.Reason) {
+			kind = corev1.EventTypeWarning
+		}
+		if detail != "" {
+			note += " (" + detail + ")"
+		}
+		r.Recorder.Eventf(p, nil, kind, c.Reason, "Reconcile", "%s", note)
+	}
+}
+
+// changed returns the condition if its status or reason isn't what it was.
+func changed(base, p *v1alpha1.Proxy, kind string) *metav1.Condition {
+	now := meta.FindStatusCondition(p.Status.Conditions, kind)
+	was := meta.FindStatusCondition(base.Status.Conditions, kind)
+	if now == nil || (was != nil && was.Status == now.Status && was.Reason == now.Reason) {
+		return nil
+	}
+	return now
+}
+
+// calm reports whether a reason belongs to the ordinary life of a Proxy.
+func calm(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated, v1alpha1.ReasonReplacing, v1alpha1.ReasonDeleting, v1alpha1.ReasonExternalEndpoint:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *ProxyReconciler) warn(p *v1alpha1.Proxy, reason, note string) {
+	r.Recorder.Eventf(p, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", note)
+}

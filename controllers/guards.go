@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+// Guard names a precaution of the reconcile loop: a rule of rules.go by its name, or one of the constants below. The
+// simulation leaves one out to see that its laws notice (internal/sim/mutant.go); the product has all of them always.
+type Guard string
+
+// The precautions that aren't rules.
+const (
+	GuardLiveRead     Guard = "read live before destroying"
+	GuardLiveRepeat   Guard = "read live before a create is sent again"
+	GuardKeepServing  Guard = "keep what runs while the inputs are unusable"
+	GuardNewest       Guard = "count incarnations from status and tags too"
+	GuardSeen         Guard = "an answered create stays open until it is seen, for as long as reads lag"
+	GuardOwnCreates   Guard = "a no closes an intent only for the process that wrote it"
+	GuardDeadline     Guard = "nothing is sent after the intent's deadline"
+	GuardKnownPlaces  Guard = "look in the ledger's and the recorded account too"
+	GuardEqualStatus  Guard = "an equal status isn't written"
+	GuardLatchLifts   Guard = "other inputs lift the latch"
+	GuardFinalizer    Guard = "put a missing finalizer back"
+	GuardOldReady     Guard = "an old view doesn't bring its Ready back"
+	GuardSpecCompared Guard = "compare what a machine was made from"
+)
+
+// off reports whether a precaution is left out.
+func (s Seen) off(g Guard) bool { return s.Unguarded[g] }
+
+func (r *ProxyReconciler) off(g Guard) bool { return r.Unguarded[g] }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/providers"
+)
+
+// Calls is what this process knows about its own calls for one Proxy. It is lost with the process, and nothing but
+// waiting times may depend on it: without it every step is still right, only later.
+type Calls struct {
+	Intent     Intent // the newest that this process wrote; its creates are counted below
+	Sent       int
+	Answered   int       // with a certain yes or no; a doubtful answer is none
+	Yes        bool      // one of the answers was an instance
+	AnsweredAt time.Time // the newest certain answer
+	NoCapacity bool      // the newest answer was that the zone is full
+
+	Sighted   Intent    // the newest intent that was read, whoever wrote it,
+	SightedAt time.Time // and when it was first read
+
+	Deleted    map[providers.Ref]time.Time // Deletes that were accepted or answered NotFound
+	Seen       int64                       // the highest incarnation that a look showed
+	Ran        ran                         // the instance that was last seen running
+	EmptySince time.Time                   // since when every look showed nothing; zero: the last look showed something
+
+	Failures   int       // creates in a row that failed for no lasting reason
+	HoldUntil  time.Time // no create before this, while the inputs are HoldInputs
+	HoldInputs string
+
+	Warned bool   // that the Proxy is another installation's
+	Detail string // sanitised words of the provider about the newest failure, for the next Event
+}
+
+// wrote reports whether this process wrote the intent, so that it knows of every create sent under it.
+func (c Calls) wrote(in Intent) bool {
+	return c.Intent.UID == in.UID && c.Intent.Incarnation == in.Incarnation && c.Intent.At.Equal(in.At)
+}
+
+// deletedWithin reports whether a Delete of ref was accepted less than d before now.
+func (c Calls) deletedWithin(ref providers.Ref, d time.Duration, now time.Time) bool {
+	at, ok := c.Deleted[ref]
+	return ok && now.Sub(at) < d
+}
+
+// forgetDeletes is longer than any cloud goes on listing what it was asked to delete.
+const forgetDeletes = time.Hour
+
+// memory keeps the Calls of every Proxy. The queue runs one pass per Proxy at a time, so that only the map is shared.
+type memory struct {
+	mu   sync.Mutex
+	byID map[types.NamespacedName]*remembered
+}
+
+type remembered struct {
+	uid     types.UID
+	calls   Calls
+	written string // resourceVersion of this process's newest write
+}
+
+// of returns the Calls of p, empty ones if another object of that name was known before.
+func (m *memory) of(p *v1alpha1.Proxy) *Calls { return &m.entry(p).calls }
+
+// wrote notes the version that a write of this process has made.
+func (m *memory) wrote(p *v1alpha1.Proxy) { m.entry(p).written = p.ResourceVersion }
+
+// behind reports whether p, from the cache, is older than what this process itself has written. A pass on it would
+// write the same again.
+func (m *memory) behind(p *v1alpha1.Proxy) bool {
+	written := m.entry(p).written
+	if written == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(p.ResourceVersion, written)
+	return err == nil && order < 0
+}
+
+func (m *memory) entry(p *v1alpha1.Proxy) *remembered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+	if r, ok := m.byID[id]; ok && r.uid == p.UID {
+		return r
+	}
+	if m.byID == nil {
+		m.byID = map[types.NamespacedName]*remembered{}
+	}
+	r := &remembered{uid: p.UID, calls: Calls{Deleted: map[providers.Ref]time.Time{}}}
+	m.byID[id] = r
+	return r
+}
+
+func (m *memory) forget(id types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byID, id)
+}
+
+// snapshot copies the Calls, so that a Seen never changes under the rules that read it.
+func (c *Calls) snapshot() Calls {
+	s := *c
+	s.Deleted = maps.Clone(c.Deleted)
+	return s
+}
+
+// begin notes that this process wrote the intent and has sent nothing for it yet.
+func (c *Calls) begin(in Intent) {
+	c.Intent, c.Sent, c.Answered, c.Yes, c.AnsweredAt, c.NoCapacity = in, 0, 0, false, time.Time{}, false
+	for ref, at := range c.Deleted {
+		if in.At.Sub(at) > forgetDeletes {
+			delete(c.Deleted, ref)
+		}
+	}
+}
+
+// send notes that a create goes out; mine: under an intent that this process wrote. What looks showed before it proves nothing any more.
+func (c *Calls) send(mine bool) {
+	c.EmptySince = time.Time{}
+	if mine {
+		c.Sent++
+	}
+}
+
+// answer notes what came back from a create; before it, Sent was counted up, so that a panic in between leaves the call
+// unanswered.
+func (c *Calls) answer(err error, now time.Time) {
+	class := providers.MutationClass(err)
+	c.NoCapacity = class == providers.Capacity
+	if class == providers.Ambiguous {
+		return
+	}
+	c.Answered++
+	c.AnsweredAt = now
+	c.Yes = c.Yes || err == nil
+	if err == nil {
+		c.Failures = 0
+	}
+}
+
+// backoff is the wait after one more failure for no lasting reason: 1 s, doubled up to 5 min. The queue's own doesn't
+// do: the write of every new intent is an event, and an event doesn't wait.
+func (c *Calls) backoff() time.Duration {
+	d := min(time.Second<<min(c.Failures, 16), maxBackoff)
+	c.Failures++
+	return d
+}
+
+// sight notes when an intent was first read.
+func (c *Calls) sight(in *Intent, now time.Time) {
+	if in != nil && (in.Incarnation != c.Sighted.Incarnation || !in.At.Equal(c.Sighted.At)) {
+		c.Sighted, c.SightedAt = *in, now
+	}
+}
+
+// looked notes whether a look at every known place showed nothing.
+func (c *Calls) looked(empty bool, at time.Time) {
+	switch {
+	case !empty:
+		c.EmptySince = time.Time{}
+	case c.EmptySince.IsZero():
+		c.EmptySince = at
+	}
+}
+
+// ran is an instance as it was when it was first seen running.
+type ran struct {
+	instance providers.Instance
+	at       time.Time
+}
+
+// remember returns the instance, or what it was known to be by a newer read: for as long as reads lag, one that says
+// Provisioning of a machine that was seen running is an old one, and must not take Ready away again.
+func (c *Calls) remember(i providers.Instance, lag time.Duration, now time.Time) providers.Instance {
+	switch {
+	case i.State == providers.StateRunning && c.Ran.instance.Ref != i.Ref:
+		c.Ran = ran{i, now}
+	case i.State == providers.StateProvisioning && c.Ran.instance.Ref == i.Ref && now.Sub(c.Ran.at) <= lag:
+		return c.Ran.instance
+	}
+	return i
+}
+
+// hold puts off creates made from these inputs.
+func (c *Calls) hold(inputs string, until time.Time) {
+	c.HoldInputs, c.HoldUntil = inputs, until
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controllers turns Proxy objects into machines. Reading order: proxy_controller.go (wiring, dispatch),
+// managed.go, delete.go and external.go (one branch each), observe.go (what is), want.go (what should be), rules.go
+// and decide.go (the rules, pure), facts.go (what they ask), act.go (one step), status.go and failure.go (what the user sees), ledger.go and memory.go (what is
+// known of creates). guards.go names the precautions that the simulation leaves out one by one, to see that it notices.
+package controllers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/providers"
+)
+
+// ProxyReconciler reconciles Proxy objects. All fields but the last two are required, and all are constant after the
+// first pass.
+type ProxyReconciler struct {
+	client.Client                      // reads come from the cache
+	APIReader     client.Reader        // reads past the cache: before anything is destroyed
+	Recorder      events.EventRecorder // Events on transitions
+	Providers     providers.Registry   // the accounts
+	Installation  string               // providers.InstallationID
+	Clock         clock.PassiveClock   // the only clock
+	Secrets       *Secrets             // cloud-init and credentials
+	Metrics       *Metrics             // the operator's own
+
+	// For internal/sim alone, nil in the product: deadlines by a virtual clock, and precautions to leave out.
+	Deadline  func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+	Unguarded map[Guard]bool
+
+	memory memory
+}
+
+// Reconcile brings one Proxy one step closer to its spec.
+func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var p v1alpha1.Proxy
+	if err := r.Get(ctx, req.NamespacedName, &p); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.memory.forget(req.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.memory.behind(&p) {
+		return again(pollFirst), nil // the event of our own write comes sooner
+	}
+	base := p.DeepCopy()
+	res, err := r.dispatch(ctx, &p)
+	switch {
+	case errors.Is(err, errStale):
+		return again(pollFirst), nil // or at the event that brings the newer one
+	case errors.Is(err, errAnother):
+		return ctrl.Result{}, nil
+	}
+	perr := r.patchStatusIfChanged(ctx, base, &p)
+	if err == nil && apierrors.IsConflict(perr) {
+		return again(pollFirst), nil
+	}
+	if err = errors.Join(err, perr); err != nil {
+		return ctrl.Result{}, err
+	}
+	return res, nil
+}
+
+func (r *ProxyReconciler) dispatch(ctx context.Context, p *v1alpha1.Proxy) (ctrl.Result, error) {
+	switch {
+	case paused(p):
+		verdict{
+			unknown: &cond{metav1.ConditionUnknown, v1alpha1.ReasonPaused, messagePaused},
+			stalled: &cond{metav1.ConditionTrue, v1alpha1.ReasonPaused, messagePaused},
+		}.apply(p)
+		return ctrl.Result{}, nil
+	case r.ofAnother(p):
+		return r.keepOff(ctx, p)
+	case !p.DeletionTimestamp.IsZero():
+		return r.reconcileDelete(ctx, p)
+	case p.Spec.Mode == v1alpha1.ModeExternal:
+		return r.reconcileExternal(ctx, p)
+	default:
+		return r.reconcileManaged(ctx, p)
+	}
+}
+
+// Options of the controller.
+type Options struct {
+	MaxConcurrentReconciles int
+	WatchSecrets            bool // else a rotated Secret is seen at the next poll
+}
+
+// maxBackoff bounds the wait after errors: a cloud that comes back is used again soon.
+const maxBackoff = 5 * time.Minute
+
+// SetupWithManager wires what leads to a pass: a change of a Proxy, a change of a Secret that one uses, and the timers
+// that passes ask for.
+func (r *ProxyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Proxy{}, secretIndex, usedSecrets); err != nil {
+		return err
+	}
+	b := ctrl.NewControllerManagedBy(mgr).Named("proxy").For(&v1alpha1.Proxy{}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: o.MaxConcurrentReconciles,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](requeueSoon, maxBackoff),
+		})
+	b = b.WithLogConstructor(func(req *reconcile.Request) logr.Logger {
+		l := mgr.GetLogger().WithName("proxy") // the defaults name group, kind, and the Proxy three times
+		if req != nil {
+			l = l.WithValues("proxy", req.NamespacedName)
+		}
+		return l
+	})
+	if o.WatchSecrets {
+		b = b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.proxiesForSecret))
+	}
+	return b.Complete(r)
+}
+
+// within bounds a call. The bound is of the wall clock: it ends calls that hang, rules don't depend on it.
+func (r *ProxyReconciler) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if r.Deadline != nil {
+		return r.Deadline(ctx, d)
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+var _ reconcile.TypedReconciler[reconcile.Request] = &ProxyReconciler{}
+
+// ClusterUID is the UID of the namespace that every cluster has and nobody deletes: the cluster's identity.
+func ClusterUID(ctx context.Context, reader client.Reader) (types.UID, error) {
+	var ns metav1.PartialObjectMetadata
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &ns); err != nil {
+		return "", err
+	}
+	return ns.UID, nil
+}
