@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// manager is one run of `proxy-operator manager`.
+type manager struct {
+	t       *testing.T
+	pid     int
+	logFile string
+	done    chan struct{} // closed when it has ended
+	exit    int           // valid then; -1: by a signal
+	probes  string        // addresses
+	metrics string
+	killed  bool // by the test; else it has to end in order
+	lenient bool // the test takes rights away: refusals may be in the log
+}
+
+// start runs a manager for the fleet and returns when it is ready. It is ended with the test.
+func (f *fleet) start(args ...string) *manager {
+	f.t.Helper()
+	m := f.launch(args...)
+	for range 2 { // somebody may take a free port before the manager listens on it
+		m.awaitReady()
+		if !m.ended() || !strings.Contains(m.log(), "address already in use") {
+			break
+		}
+		m = f.launch(args...)
+	}
+	require.False(f.t, m.ended(), "the manager ended:\n%s", tail([]byte(m.log()), 20))
+	return m
+}
+
+// awaitReady returns when the manager is ready or has ended.
+func (m *manager) awaitReady() {
+	m.t.Helper()
+	m.eventually(func(c *assert.CollectT) {
+		if !m.ended() {
+			status, body := get(m.t.Context(), "http://"+m.probes+"/readyz", "")
+			require.Equal(c, http.StatusOK, status, body)
+		}
+	})
+}
+
+// launch starts the process and doesn't wait.
+func (f *fleet) launch(args ...string) *manager {
+	f.t.Helper()
+	m := &manager{t: f.t, done: make(chan struct{}), probes: freeAddress(f.t), metrics: freeAddress(f.t)}
+	out, err := os.CreateTemp(f.dir, "manager-*.log")
+	require.NoError(f.t, err)
+	m.logFile = out.Name()
+	all := append(f.args(m), args...)
+	cmd := exec.Command(cluster.binary, all...) //nolint:noctx // ended by signals, as a cluster does
+	cmd.Env = []string{"HOME=" + filepath.Join(f.dir, "home"), "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = managerAttributes()
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the kernel ties the child to the thread that started it (golang/go#27505)
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if err == nil {
+			m.pid = cmd.Process.Pid
+		}
+		started <- errors.Join(err, out.Close())
+		if err == nil {
+			_ = cmd.Wait() // the exit code tells
+			m.exit = cmd.ProcessState.ExitCode()
+		}
+		close(m.done)
+	}()
+	require.NoError(f.t, <-started)
+	f.managers = append(f.managers, m)
+	f.t.Cleanup(m.finish)
+	return m
+}
+
+// finish ends the manager if the test has not, and looks at what it said.
+func (m *manager) finish() {
+	if !m.ended() {
+		m.signal(syscall.SIGTERM)
+		m.wait()
+	}
+	text := m.log()
+	if !m.killed {
+		assert.Zero(m.t, m.exit, "exit code of the manager; the end of its log:\n%s", tail([]byte(text), 5))
+	}
+	for _, bad := range []string{"DATA RACE", "panic", "goroutine "} {
+		assert.NotContains(m.t, text, bad)
+	}
+	if !m.lenient {
+		assert.NotContains(m.t, text, "forbidden")
+	}
+	if m.t.Failed() {
+		m.t.Logf("the end of a manager's log:\n%s", tail([]byte(text), 30))
+	}
+}
+
+func (m *manager) ended() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait returns when the process has ended; one that doesn't is a failure and is killed.
+func (m *manager) wait() {
+	select {
+	case <-m.done:
+	case <-time.After(patience):
+		m.t.Errorf("the manager doesn't end; the end of its log:\n%s", tail([]byte(m.log()), 20))
+		m.signal(syscall.SIGKILL)
+		<-m.done
+	}
+}
+
+// signal reaches the process as long as it isn't reaped, so that no other one can have its ID.
+func (m *manager) signal(s syscall.Signal) {
+	if !m.ended() {
+		require.NoError(m.t, ignoreGone(syscall.Kill(m.pid, s)))
+	}
+}
+
+// kill ends it as a crash does.
+func (m *manager) kill() {
+	m.killed = true
+	m.signal(syscall.SIGKILL)
+	<-m.done
+}
+
+// interrupt sends what Ctrl-C in its terminal sends, to its whole process group.
+func (m *manager) interrupt() {
+	require.NoError(m.t, ignoreGone(syscall.Kill(-m.pid, syscall.SIGINT)))
+	m.wait()
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+func (m *manager) log() string {
+	raw, err := os.ReadFile(m.logFile)
+	require.NoError(m.t, err)
+	return string(raw)
+}
+
+// lines returns the log's lines as JSON, and those that are none.
+func (m *manager) lines() (parsed []map[string]any, other []string) {
+	for line := range strings.Lines(m.log()) {
+		var l map[string]any
+		if json.Unmarshal([]byte(line), &l) == nil {
+			parsed = append(parsed, l)
+		} else {
+			other = append(other, line)
+		}
+	}
+	return parsed, other
+}
+
+func (m *manager) eventually(cond func(c *assert.CollectT)) {
+	m.t.Helper()
+	eventually(m.t, cond)
+}
+
+// eventually waits until cond passes.
+func eventually(t *testing.T, cond func(c *assert.CollectT)) {
+	t.Helper()
+	require.EventuallyWithT(t, cond, patience, 100*time.Millisecond)
+}
+
+// get asks for a URL of the manager's, with a bearer token unless it is empty. status is 0 if there is no answer.
+func get(ctx context.Context, url, token string) (status int, body string) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err.Error()
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := (&http.Client{Transport: insecure()}).Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	var buf bytes.Buffer
+	_, err = io.Copy(&buf, resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, buf.String()
+}
+
+// freeAddress is a port of 127.0.0.1 that nobody listens on just now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // a listen on loopback never waits
+	require.NoError(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	require.NoError(t, l.Close())
+	return "127.0.0.1:" + strconv.Itoa(port)
+}
