@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMuseum replays public reports of bugs of other operators, and those that the simulation found here. The table with
+// sources is docs/track-record.md; each name there is one here.
+func TestMuseum(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		plans []string
+		makes int // machines that are ever made, in each of the plans
+	}{
+		"cluster-api-provider-aws#6131": {
+			"the id isn't recorded, and the list lags", []string{"do,api-500@6", "do,crash-before@6", "do,api-lost@6,travel@9:3"}, 1},
+		"cluster-api-provider-aws#5794": {
+			"killed after the create, and ten times more", []string{
+				"do,crash-after@5" + restarts(10), "gce,crash-after@5" + restarts(10), "aws,crash-after@5" + restarts(10), "pod,crash-after@5"}, 1},
+		"cluster-api-provider-aws#1769": {
+			"Get says 404 of a machine that runs", []string{"gce,gets-404@45:60", "do,gets-404@54:60", "pod,gets-404@21:60"}, 1},
+		"cluster-api-provider-aws#1351": {
+			"the write after the create is refused", []string{"gce,rejected@6", "pod,rejected@6"}, 1},
+		"cluster-api-provider-hetzner shutdown in Create": {
+			"stopped in the create: paperclipinc/karpenter-provider-hetzner#61", []string{"gce,stop-before@5", "gce,stop-after@5", "do,stop-after@5"}, 1},
+		"karpenter-provider-gcp#267": {
+			"the answer to a create that succeeded is lost", []string{"gce,lost@5", "do,lost@5", "aws,lost@5", "pod,lost@5"}, 1},
+		"inlets-operator#100": {
+			"names aren't unique", []string{"do"}, 1},
+		"inlets-operator#50": {
+			"the zone is needed to delete", []string{"gce,zone@44:1,delete@50"}, 1},
+		"crossplane-runtime#277": {
+			"a stale view right after the create", []string{"do,lag@5:40", "do,travel@7:3", "aws,travel@7:3"}, 1},
+		"crossplane#3037": {
+			"killed between intent and create: it goes on by itself", []string{"do,crash-before@5", "aws,crash-before@5"}, 1},
+		"machine-controller-manager#318": {
+			"the leader changes again and again, and calls are slow", []string{"do,old-leader@5:5,old-leader@12:50,old-leader@30:50,old-leader@60:50"}, 1},
+		"machine-controller#581": {
+			"deleted in the middle of the first create", []string{"do,delete@5", "do,delete@6", "pod,delete@5", "gce,delete@5"}, 1},
+		"machine-controller#581, before it": {
+			"deleted before the intent is written", []string{"do,delete@1", "do,delete@4", "pod,delete@3"}, 0},
+		"cluster-api-provider-cloudstack#191": {
+			"deleted before status names the machine", []string{"do,delete@6,api-500@6", "do,delete@8,crash-after@5"}, 1},
+		"cluster-api-provider-gcp#1647": {
+			"removed by hand, then deleted", []string{"gce,delete@50,vanishes@48", "pod,delete@24,vanishes@22"}, 1},
+		"cluster-api-provider-aws#2270": {
+			"the keys never worked, and nothing was made", []string{"gce,delete@4,keys-lost@3:120"}, 0},
+		"provider-aws#69": {
+			"each error has another request id", []string{"gce,no-room@5:600", "do,invalid@5"}, 1},
+		"strimzi-kafka-operator#13079": {
+			"nothing is written at rest", []string{"gce", "aws", "pod"}, 1},
+		"external-dns#2858": {
+			"a list that fails isn't an empty one", []string{"gce,cloud-500@45", "gce,page-fails@45", "do,cloud-down@54:120"}, 1},
+		"karpenter-provider-aws#9479": {
+			"a machine vanishes: Ready tells so within two polls", []string{"gce,vanishes@45", "do,vanishes@54", "pod,stops@21"}, 2},
+		"cluster-api-provider-metal3#2002": {
+			"the write of the status fails", []string{"gce,api-500@43", "gce,api-429@43", "pod,conflict@19"}, 1},
+		"cluster-api-provider-aws#808": {
+			"another cluster has a Proxy of that name in this account: every run has one", []string{"pod,recreate@20"}, 2},
+		"cluster-operator#648": {
+			"recreated, and started with a view from before", []string{"gce,recreate@44,travel@101:3", "pod,recreate@20,travel@30:3"}, 2},
+
+		// Found here.
+		"an old view brought Ready back": {
+			"the conditions are one list", []string{"gce,pause@44,edit@46:3129,resume@52,travel@60:3"}, 2},
+		"an old view took Ready away": {
+			"started with a view from before, and the cloud is down", []string{"gce,seed=162,recreate@4,travel@52:3,cloud-down@72:120"}, 1},
+		"looks from before a create counted as proof": {
+			"the API is down for a minute, then the ledger is wiped", []string{"gce,wipe@44,delete@56,api-down@2:60"}, 1},
+		"the promise of a create was forgotten with the ledger": {
+			"status isn't written, the ledger is wiped, the list lags", []string{"do,wipe@7,rejected@6"}, 1},
+		"a create under way was forgotten with the ledger": {
+			"the answer is lost, the ledger is wiped, the Proxy is deleted", []string{"aws,wipe@7,delete@19,late@5:55", "pod,wipe@7,delete@19,late@5:20"}, 1},
+		"a create was sent again though its machine was seen and told to go": {
+			"killed before status names the machine, which is then to be replaced", []string{"gce,replace@7,crash-before@6", "pod,replace@7,crash-before@6"}, 2},
+		"an old view sent a create again whose machine had come and gone": {
+			"started with a view from before the machine was replaced", []string{"pod,account@7,travel@34:3", "pod,poke@4,edit@9:3129,travel@29:3"}, 2},
+		"the clock alone closed an intent": {
+			"killed before status names the machine, and the clock jumps", []string{"do,clock@6:300", "do,zone@4:1,clock@9:300"}, 1},
+		"a status without Ready read as done": {
+			"the first write fails", []string{"aws,api-500@4", "pod,api-500@4"}, 1},
+		"an older Ready read as done": {
+			"a look fails after an edit", []string{"do,edit@53:3129,revert@56,cloud-500@60", "gce,edit@44:3129,revert@47,lost@51"}, 1},
+	}
+	lab, err := NewLab()
+	require.NoError(t, err)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, text := range c.plans {
+				p, err := ParsePlan(text)
+				require.NoError(t, err)
+				r := lab.Run(p, nil, true)
+				require.Nil(t, r.Failure, "%s: %s: %+v\n%s", text, c.why, r.Failure, r.Trace)
+				require.Empty(t, r.Beyond, text)
+				require.True(t, r.Reached, "%s: the fault was never reached", text)
+				require.Equal(t, c.makes, r.Creates, "%s: %s\n%s", text, c.why, r.Trace)
+				require.Equal(t, r.Hash, lab.Run(p, nil, false).Hash, "%s: equal plans must give equal traces", text)
+			}
+		})
+	}
+}
+
+// restarts kills each next process at its first call that reads the cloud.
+func restarts(n int) string {
+	var out strings.Builder
+	for i := range n {
+		out.WriteString(",")
+		out.WriteString(Happening{Kind: "crash-before", At: 8 + 3*i}.String())
+	}
+	return out.String()
+}
