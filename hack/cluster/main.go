@@ -26,7 +26,7 @@ import (
 const usage = `Usage: go run ./hack/cluster COMMAND
 
   assets  print the folder that holds etcd, kube-apiserver and kubectl; they
-          are built first if need be (about 6 minutes on 2 cores, once)
+          are built first if need be (about 7 minutes on 2 cores, once)
   up      run a control plane on loopback until Ctrl-C or SIGTERM
             --kubeconfig FILE  write the admin's kubeconfig there
             --data DIR         keep the cluster's data there for the next time

@@ -185,7 +185,7 @@ func TestAMissingDownloadIsWorthOneQuietLine(t *testing.T) {
 	_, err := w.find(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, w.log.String(), "no ready-made download (no such host): building from Go modules\n")
-	require.Contains(t, w.log.String(), "about 6 minutes once")
+	require.Contains(t, w.log.String(), "about 7 minutes once")
 	require.Contains(t, w.log.String(), "[2/3] building kube-apiserver v1.99.1 ...\n")
 }
 

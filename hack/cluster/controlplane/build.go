@@ -126,7 +126,7 @@ func (m *modules) build(ctx context.Context, dir string, p *progress, names ...s
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return explain("create cache folder", err, "")
 	}
-	p.printf("building %s into %s: about 6 minutes once on 2 cores, then never again for these versions", strings.Join(missing, ", "), dir)
+	p.printf("building %s into %s: about 7 minutes once on 2 cores, then never again for these versions", strings.Join(missing, ", "), dir)
 	for i, name := range missing {
 		r := m.recipe(name)
 		err := p.during(fmt.Sprintf("[%d/%d] building %s %s", i+1, len(missing), name, r.version), func() error {
