@@ -69,6 +69,8 @@ var accountName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 //	- name: gcp-eu
 //	  type: gcp
 //	  allowedNamespaces: [crawl]
+//	  limits: {callsPerSecond: 20, burst: 40, maxInstances: 100}
+//	  orphans: Report
 //	  gcp: {...}
 //
 // It is strict: an unknown field, a field or a name that is used twice, a wrong type, an unknown account type and what
@@ -121,6 +123,7 @@ func (p *parser) account(n *yaml.Node, line int, path string) []error {
 			a.AllowedNamespaces = append(a.AllowedNamespaces, text(item))
 		}
 	}
+	a.Limits, a.Orphans = limitsOf(child(n, "limits")), orphansOf(child(n, "orphans"), a.Type)
 	if known {
 		errs = append(errs, p.build(&a, n, line, path)...)
 	}
@@ -153,6 +156,8 @@ func (p *parser) fieldsOf(typeName string) []field {
 		{"name", p.nameField},
 		{"type", p.typeField},
 		{"allowedNamespaces", value(namespaces)},
+		{"limits", value(limits)},
+		{"orphans", value(orphans)},
 	}
 	if _, known := p.types[typeName]; known {
 		return append(all, field{typeName, func(*yaml.Node, int, string) []error { return nil }})
@@ -211,11 +216,18 @@ func (p *parser) unknownType(name string, line int, path string) error {
 
 func (p *parser) typeNames() []string { return slices.Sorted(maps.Keys(p.types)) }
 
-// fingerprint is a plain hash of the account's values. Comments, layout, quotes and the order of fields don't change it,
+// fingerprint is a plain hash of the account's values, but for those that no create depends on: another limit doesn't
+// make a request good that was refused. Comments, layout, quotes and the order of fields don't change it,
 // for a failure that waits for its inputs to change would else be tried again for nothing. It need not resist guessing:
 // sections hold no secrets. Numbers count as they are written, because a field that takes text takes them so.
 func fingerprint(n *yaml.Node) (string, error) {
-	raw, err := json.Marshal(canonical(withoutNulls(n)))
+	values := withoutNulls(n)
+	for _, name := range []string{"limits", "orphans"} {
+		if i := slices.IndexFunc(values.Content, func(k *yaml.Node) bool { return k.Value == name }); i >= 0 {
+			values.Content = slices.Delete(values.Content, i, i+2)
+		}
+	}
+	raw, err := json.Marshal(canonical(values))
 	if err != nil {
 		return "", fmt.Errorf("make the fingerprint: %w", err)
 	}

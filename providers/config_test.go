@@ -118,7 +118,7 @@ func TestBadConfigurations(t *testing.T) {
 		"nothing for an account":            {file: lines("accounts:", "- {name: a, type: local}", "-"), want: []string{"line 3: accounts[1]: has no value; write one or leave it out"}},
 		"an alias for an account":           {file: lines("accounts:", "- &x {name: a, type: local}", "- *x"), want: []string{"line 3: accounts[1]: is the alias *x; write the value itself"}},
 		"an unknown type":                   {file: lines("accounts:", "- name: a", "  type: gpc"), want: []string{`line 3: accounts[0].type: "gpc" is not known; use one of: gcp, local`}},
-		"a misspelt type, twice":            {file: lines("accounts:", "- name: a", "  type: gpc", "  gpc: {}", "- name: b", "  type: gpc", "  gcp: {a: &x b, a: *x}"), want: []string{"line 3: accounts[0].type: \"gpc\" is not known", "line 4: accounts[0].gpc: is not a field; known here: name, type, allowedNamespaces, gcp, local", "line 6: accounts[1].type: ", "line 7: accounts[1].gcp.a: is set twice"}},
+		"a misspelt type, twice":            {file: lines("accounts:", "- name: a", "  type: gpc", "  gpc: {}", "- name: b", "  type: gpc", "  gcp: {a: &x b, a: *x}"), want: []string{"line 3: accounts[0].type: \"gpc\" is not known", "line 4: accounts[0].gpc: is not a field; known here: name, type, allowedNamespaces, limits, orphans, gcp, local", "line 6: accounts[1].type: ", "line 7: accounts[1].gcp.a: is set twice"}},
 		"no type":                           {file: lines("accounts:", "- name: a"), want: []string{`line 2: accounts[0].type: "" is not known; use one of: gcp, local`}},
 		"a list for the type":               {file: lines("accounts:", "- name: a", "  type: [gcp]"), want: []string{"line 3: accounts[0].type: must be a string, not a list"}},
 		"no name":                           {file: lines("accounts:", "- type: local"), want: []string{`line 2: accounts[0].name: "" must be a DNS label`}},
@@ -127,7 +127,7 @@ func TestBadConfigurations(t *testing.T) {
 		"a name that ends with a hyphen":    {file: lines("accounts:", "- type: local", "  name: a-"), want: []string{"line 3: accounts[0].name: "}},
 		"a list for the name":               {file: lines("accounts:", "- type: local", "  name: [a]"), want: []string{"line 3: accounts[0].name: must be a string, not a list"}},
 		"a name twice":                      {file: lines("accounts:", "- {name: a, type: local}", "- {name: b, type: local}", "- {name: a, type: local}"), want: []string{`line 4: accounts[2].name: "a" is used twice`}},
-		"an unknown field of an account":    {file: account("  gcp: {project: p}", "  zone: b"), want: []string{"line 5: accounts[0].zone: is not a field; known here: name, type, allowedNamespaces, gcp"}},
+		"an unknown field of an account":    {file: account("  gcp: {project: p}", "  zone: b"), want: []string{"line 5: accounts[0].zone: is not a field; known here: name, type, allowedNamespaces, limits, orphans, gcp"}},
 		"a field of an account twice":       {file: account("  gcp: {project: p}", "  type: gcp"), want: []string{"line 5: accounts[0].type: is set twice"}},
 		"the section of another type":       {file: account("  local: {}"), want: []string{"line 4: accounts[0].local: is not a field"}},
 		"a merge key":                       {file: account("  <<: {gcp: {project: p}}"), want: []string{"line 4: accounts[0].<<: is a merge key; write the fields themselves"}},
@@ -161,7 +161,7 @@ func TestBadConfigurations(t *testing.T) {
 					"operator configuration: line 3: accounts[0].gcp.zones: must be a list, not \"3\"",
 					"line 4: accounts[0].gcp.maxInstances: must be a whole number of at most 64 bits, not \"x\"",
 					"line 5: accounts[0].gcp.projct: is not a field; known here: project, maxInstances, zones",
-					"line 6: accounts[0].zone: is not a field; known here: name, type, allowedNamespaces, gcp",
+					"line 6: accounts[0].zone: is not a field; known here: name, type, allowedNamespaces, limits, orphans, gcp",
 					"line 7: accounts[0].name: \"A\" must be a DNS label: at most 63 lower-case letters, digits and hyphens",
 					"line 8: accounts[0].allowedNamespaces[0]: \"B\" is not a namespace name",
 					"line 8: accounts[0].allowedNamespaces[1]: \"C\" is not a namespace name",
@@ -192,6 +192,7 @@ func FuzzParseConfig(f *testing.F) {
 		"accounts:\n- name: a\n  type: gcp\n  allowedNamespaces: [crawl]\n  gcp: {project: p, zones: [b]}\n- name: b\n  type: local\n",
 		"accounts:\n- &x {name: a, type: local}\n- *x\n", "accounts:\n- <<: {name: a}\n  type: gcp\n", "accounts:\n- {name: a, type: gcp, gcp: {zones: &z [*z]}}\n",
 		"accounts: !!null x\n", "accounts: !a%0Ab x\n", "\":\": 1\n", "accounts:\n- {name: 0x1f, type: local, local: {dir: ~}}\n", "accounts: [{name: a, type: local}, {name: a, type: local}]",
+		"accounts:\n- name: a\n  type: local\n  limits: {callsPerSecond: .nan, burst: 1, maxInstances: ~}\n  orphans: Report\n",
 	} {
 		f.Add([]byte(seed))
 	}

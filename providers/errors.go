@@ -35,6 +35,16 @@ const (
 	CodeWrongAccount = "WrongAccount" // the Ref names another account
 )
 
+// Codes of the operator's own guards. With them nothing was sent, and RetryAfter is set.
+const (
+	CodeRateLimited  = "RateLimited"  // the account's turn comes later
+	CodeBusy         = "Busy"         // as many calls are under way as may be
+	CodeBackingOff   = "BackingOff"   // the cloud asked to wait, and the time isn't over
+	CodeCircuitOpen  = "CircuitOpen"  // the cloud failed too often in a row
+	CodeGateClosed   = "GateClosed"   // another Proxy was just told that there is no quota or capacity; one at a time asks again
+	CodeMaxInstances = "MaxInstances" // the account holds as many machines as its limits allow
+)
+
 // Error is the only error type that crosses the seam.
 type Error struct {
 	Class      ErrorClass
@@ -43,6 +53,7 @@ type Error struct {
 	Field      string        // the spec field at fault, "spec.location.zones"; shown in status
 	Want       string        // what to write there instead, a fixed sentence; shown in status
 	RetryAfter time.Duration // 0: the caller decides
+	Held       bool          // a guard of ours refused the call: nothing was sent
 	Err        error         // the vendor's own words: for log and Event only, never for status
 }
 
@@ -87,6 +98,12 @@ func Class(err error, unclassed ErrorClass) ErrorClass {
 func Is(err error, c ErrorClass) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Class == c
+}
+
+// IsHeld reports whether a guard of ours refused the call, so that nothing was sent.
+func IsHeld(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Held
 }
 
 // Unsupported returns the Permanent error for a spec field or value that an account can't act on. want says what to

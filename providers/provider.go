@@ -29,7 +29,8 @@ type Provider interface {
 
 	// ListByTag returns every instance whose tags match the set fields of sel, from all pages and zones, or an error; a
 	// part is never returned as the whole (kubernetes-sigs/external-dns#2858). Instances that are going away are listed
-	// until they are gone.
+	// until they are gone, and an instance counts as there for as long as anything is left that Create made for it: one of
+	// which only a disk, an address or a Secret is left is listed as Terminated (gardener/machine-controller-manager#298).
 	ListByTag(ctx context.Context, sel Selector) ([]Instance, error)
 
 	// Traits tells what this cloud guarantees. It is constant for the life of the value.
@@ -41,6 +42,13 @@ type Provider interface {
 type Checker interface {
 	// Check returns nil, or a Permanent *Error with Field set. It does no I/O.
 	Check(req CreateRequest) error
+}
+
+// Admitter is implemented by a guarded provider: it tells without a call whether a create would be sent now.
+type Admitter interface {
+	// Admit returns nil and keeps a place for the Create of that request, or the *Error that Create would give, with Held
+	// set. The operator asks it before it writes down that it creates.
+	Admit(req CreateRequest) error
 }
 
 // Traits are the guarantees that the reconcile loop builds on instead of guessing.
@@ -110,4 +118,14 @@ type Instance struct {
 	Port      int32     // the port that serves; 0: the one that was asked for
 	Tags      Tags      // the record it carries; zero for a machine that isn't ours
 	CreatedAt time.Time // by the cloud's clock
+}
+
+// Genuine reports whether the instance has the name that the key in its tags gives. A person can copy our tags to a
+// machine of their own; they don't copy its name too, since the name is the tags' hash. What isn't genuine is never
+// adopted, counted or deleted.
+func (i Instance) Genuine() bool {
+	k := Key{
+		InstallationID: i.Tags.Installation, ProxyUID: i.Tags.OwnerUID, Incarnation: i.Tags.Incarnation, Account: i.Ref.Account, Zone: i.Zone,
+	}
+	return i.Tags.Complete() && i.Name == k.Name()
 }

@@ -20,7 +20,10 @@ type Account struct {
 	// Fingerprint changes with the values that the configuration file has for the account, not with comments, layout or
 	// order. It is a plain hash: the file holds no secrets.
 	Fingerprint string
-	Provider    Provider
+	Limits      Limits
+	// Orphans is what the collector does in this account; it is never empty in a registry that ParseConfig made.
+	Orphans  OrphanMode
+	Provider Provider
 }
 
 // Allows reports whether Proxies of the namespace may use the account.

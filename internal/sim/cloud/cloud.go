@@ -267,7 +267,7 @@ func (c *Cloud) list(now time.Time, acct string, sel providers.Selector, f Fault
 		if page == f.FailPage {
 			return nil, c.refusal(OpList, providers.Transient, 0)
 		}
-		if page == f.DropPage {
+		if page == f.DropPage || f.DropPage == AllPages {
 			continue
 		}
 		for _, m := range found[i:min(i+c.profile.PageSize, len(found))] {

@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -61,7 +62,7 @@ type Fault struct {
 	// VanishAfter accepts a create, and takes the instance away again after that time: quota found in the operation.
 	VanishAfter time.Duration
 	// FailPage is the page, from 1, at which a list breaks off with an error; DropPage the one that it leaves out without.
-	FailPage, DropPage int
+	FailPage, DropPage int // AllPages: it leaves every one out
 	// After runs when the call has taken effect and before it is answered. It may do what a Door may: cancelling the
 	// caller's context loses the answer, a panic is a crash after the call.
 	After func()
@@ -122,4 +123,16 @@ func lost(op Op, cause error) error {
 		class = providers.Ambiguous
 	}
 	return &providers.Error{Class: class, Op: string(op), Err: fmt.Errorf("answer lost: %w", cause)}
+}
+
+// AllPages is a DropPage: the list shows nothing.
+const AllPages = -1
+
+// RetryAfter is the wait that an answer asks for; 0: none.
+func RetryAfter(err error) time.Duration {
+	var e *providers.Error
+	if errors.As(err, &e) && e.Class == providers.Throttled {
+		return e.RetryAfter
+	}
+	return 0
 }
