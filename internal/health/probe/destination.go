@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// errDenied is how the dialer refuses an address.
+var errDenied = errors.New("address is denied")
+
+// DefaultDeny are the addresses that a user of the cluster could abuse the
+// operator's probes for: those of the machine itself, of its link, and of the
+// clouds' metadata services.
+func DefaultDeny() []netip.Prefix {
+	v4 := func(a, b, c, d byte, bits int) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, c, d}), bits)
+	}
+	return []netip.Prefix{
+		v4(0, 0, 0, 0, 8),
+		v4(127, 0, 0, 0, 8),
+		v4(169, 254, 0, 0, 16),     // link-local: metadata of most clouds
+		v4(100, 100, 100, 200, 32), // metadata of Alibaba Cloud
+		v4(168, 63, 129, 16, 32),   // host services of Azure
+		v4(192, 0, 0, 192, 32),     // metadata of Oracle Cloud, older images
+		v4(224, 0, 0, 0, 4),        // multicast
+		v4(240, 0, 0, 0, 4),        // reserved, broadcast
+		netip.PrefixFrom(netip.IPv6Unspecified(), 128),
+		netip.PrefixFrom(netip.IPv6Loopback(), 128),
+		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfe, 0x80}), 10), // link-local
+		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xff}), 8),        // multicast
+		// fd00:ec2::/32, metadata of AWS
+		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2}), 32),
+	}
+}
+
+// denied tells whether address is in one of the ranges, also when it is an IPv4
+// address inside an IPv6 one.
+func denied(ranges []netip.Prefix, address netip.Addr) bool {
+	address = address.WithZone("").Unmap()
+	for _, r := range ranges {
+		if r.Contains(address) {
+			return true
+		}
+	}
+	// 64:ff9b::/96 is the way to IPv4 from networks without it (RFC 6052).
+	wide := address.As16()
+	if nat64 := [12]byte{0, 0x64, 0xff, 0x9b}; [12]byte(wide[:12]) == nat64 {
+		return denied(ranges, netip.AddrFrom4([4]byte(wide[12:])))
+	}
+	return false
+}
+
+// orDefault is the list that an unset one means.
+func orDefault(ranges []netip.Prefix) []netip.Prefix {
+	if ranges == nil {
+		return DefaultDeny()
+	}
+	return ranges
+}
+
+// dialer connects, but never to an address in the ranges. It looks at the address
+// when the name is resolved, so that no name leads around it.
+func (p *Prober) dialer(ranges []netip.Prefix) *net.Dialer {
+	return &net.Dialer{
+		Resolver:      p.Resolver,
+		KeepAlive:     -1, // a probe is short
+		FallbackDelay: -1, // one address after the other: a race leaves a goroutine behind
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil || denied(ranges, to.Addr()) {
+				return errDenied
+			}
+			return nil
+		},
+	}
+}
+
+// destination is a target's URL, taken apart.
+type destination struct {
+	tls  bool
+	host string // without brackets
+	port string
+	// hostPort is for tunnels and dialing, authority for the Host header.
+	hostPort, authority string
+	path                string // with the query, or only /
+}
+
+// parseTarget takes a URL apart and refuses what no probe may ask for. What a host
+// name stands for is seen when it is dialled.
+func parseTarget(raw string, ranges []netip.Prefix) (destination, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.User != nil || u.Opaque != "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return destination{}, byTarget(ReasonTargetDenied, "the URL is not absolute, http or https, without user information")
+	}
+	d := destination{tls: u.Scheme == "https", host: u.Hostname(), port: u.Port(), path: u.RequestURI(), authority: u.Host}
+	if d.port == "" {
+		d.port = "80"
+		if d.tls {
+			d.port = "443"
+		}
+	}
+	d.hostPort = net.JoinHostPort(d.host, d.port)
+	return d, d.check(ranges)
+}
+
+func (d *destination) check(ranges []netip.Prefix) error {
+	if _, err := strconv.ParseUint(d.port, 10, 16); err != nil {
+		return byTarget(ReasonTargetDenied, "the port is not a number from 0 to 65535")
+	}
+	if address, err := netip.ParseAddr(d.host); err == nil {
+		if address.Zone() != "" || denied(ranges, address) {
+			return byTarget(ReasonTargetDenied, "the address is in a range that no probe may ask for")
+		}
+		return nil
+	}
+	if !isName(d.host) {
+		return byTarget(ReasonTargetDenied, "the host is neither a name nor an address")
+	}
+	name := strings.ToLower(strings.TrimSuffix(d.host, "."))
+	if local := name == "localhost" || strings.HasSuffix(name, ".localhost"); local && denied(ranges, netip.IPv6Loopback()) {
+		return byTarget(ReasonTargetDenied, "localhost is in a range that no probe may ask for")
+	}
+	return nil
+}
+
+// isName tells whether a host is a name of letters, digits, hyphens and
+// underscores. One that ends in a number isn't: 127.1 and 0x7f000001 are addresses
+// to many resolvers.
+func isName(host string) bool {
+	host = strings.TrimSuffix(host, ".")
+	for i := range len(host) {
+		c := host[i]
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		if !letter && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	last := strings.ToLower(host[strings.LastIndexByte(host, '.')+1:])
+	return last != "" && len(host) <= 253 && strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x")
+}
