@@ -17,3 +17,8 @@ package controllers
 //
 // The UID of kube-system is the cluster's identity, part of the name of everything that the operator makes.
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
+//
+// In its own namespace alone: the ConfigMap of a sweep for orphans that a person must confirm, and the Event about it. The
+// names depend on the accounts, and create can't be bound to a name.
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update;delete,namespace=system,roleName=own-namespace-role
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,namespace=system,roleName=own-namespace-role
