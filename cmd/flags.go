@@ -29,8 +29,11 @@ func (o *managerOptions) validate(ctx context.Context) error {
 	if len(validation.IsDNS1123Label(o.instance)) > 0 {
 		return fmt.Errorf("--instance=%s: write at most 63 lower-case letters, digits and hyphens", o.instance)
 	}
-	if err := o.validateNamespaces(); err != nil {
+	if err := errors.Join(o.validateNamespaces(), o.health.validate()); err != nil {
 		return err
+	}
+	if o.operatorNamespace != "" && len(validation.IsDNS1123Label(o.operatorNamespace)) > 0 {
+		return fmt.Errorf("--operator-namespace=%s: write the name of a namespace", o.operatorNamespace)
 	}
 	if o.leaderElect && o.leaderElectionNamespace == "" {
 		if _, err := os.Stat(podNamespaceFile); err != nil {
@@ -40,7 +43,15 @@ func (o *managerOptions) validate(ctx context.Context) error {
 	if err := o.validateCertificate(); err != nil {
 		return err
 	}
-	return errors.Join(free(ctx, "--metrics-bind-address", o.metricsAddress), free(ctx, "--health-probe-bind-address", o.probeAddress))
+	return o.validateAddresses(ctx)
+}
+
+func (o *managerOptions) validateAddresses(ctx context.Context) error {
+	err := errors.Join(free(ctx, "--metrics-bind-address", o.metricsAddress), free(ctx, "--health-probe-bind-address", o.probeAddress))
+	if o.health.servesJudge() {
+		err = errors.Join(err, free(ctx, "--judge-bind-address", o.health.judgeAddress))
+	}
+	return err
 }
 
 func (o *managerOptions) validateNamespaces() error {

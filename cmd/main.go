@@ -35,6 +35,6 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(managerCommand(), forwardProxyCommand())
+	root.AddCommand(managerCommand(), forwardProxyCommand(), judgeCommand())
 	return root
 }

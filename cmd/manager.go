@@ -41,6 +41,9 @@ type managerOptions struct {
 
 	leaderElect             bool
 	leaderElectionNamespace string
+	operatorNamespace       string
+
+	health healthOptions
 
 	metricsAddress  string
 	metricsSecure   bool
@@ -69,8 +72,10 @@ func managerCommand() *cobra.Command {
 	f.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch, with commas between; all by default")
 	f.BoolVar(&o.secretWatch, "secret-watch", true, "watch the metadata of Secrets, so that a rotation is acted on at once; if false it is seen within a minute, and get on Secrets is all that is needed")
 	f.IntVar(&o.maxConcurrentReconciles, "max-concurrent-reconciles", 3, "how many Proxies are worked on at a time")
+	o.health.flags(f)
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "wait for a lease before working; needed when more than one replica runs")
 	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease; by default the pod's")
+	f.StringVar(&o.operatorNamespace, "operator-namespace", "", "namespace for the operator's own ConfigMaps, in which a person confirms that many orphans at once may be deleted; by default the pod's")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", `address of the metrics endpoint; "0" turns it off`)
 	f.BoolVar(&o.metricsSecure, "metrics-secure", true, "serve metrics by HTTPS to those whom the API server lets in; plain HTTP to all if false")
 	f.StringVar(&o.metricsCertPath, "metrics-cert-path", "", "folder with tls.crt and tls.key of the metrics endpoint; self-signed by default")
@@ -109,7 +114,7 @@ func (o *managerOptions) run(ctx context.Context) error {
 	if err := o.setup(ctx, mgr, registry); err != nil {
 		return err
 	}
-	log.Info("starting", "version", version, "accounts", registry.Names(), "namespaces", orAll(o.watchNamespaces))
+	log.Info("starting", "version", version, "accounts", registry.Names(), "namespaces", orAll(o.watchNamespaces), "targets", o.health.judged())
 	return untilStopped(ctx, mgr)
 }
 
@@ -198,6 +203,15 @@ func (o *managerOptions) setup(ctx context.Context, mgr ctrl.Manager, registry p
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("proxy-operator"),
 		Providers: own.Measured(registry, clock.RealClock{}), Installation: providers.InstallationID(cluster, o.instance),
 		Clock: clock.RealClock{}, Secrets: secrets, Metrics: own,
+	}
+	if err := metrics.Registry.Register(controllers.NewGuardCollector(r.Guard(o.maxConcurrentReconciles))); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	if err := o.health.addTo(ctx, mgr, r); err != nil {
+		return fmt.Errorf("set up the health engine: %w", err)
+	}
+	if err := o.addCollector(mgr, r); err != nil {
+		return fmt.Errorf("set up the orphan collector: %w", err)
 	}
 	opts := controllers.Options{MaxConcurrentReconciles: o.maxConcurrentReconciles, WatchSecrets: o.secretWatch}
 	if err := r.SetupWithManager(ctx, mgr, opts); err != nil {

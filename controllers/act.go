@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,15 @@ func (r *ProxyReconciler) act(ctx context.Context, p *v1alpha1.Proxy, s Seen, st
 	case Repeat:
 		return r.repeat(ctx, p, s, st)
 	case Destroy:
+		ok, err := r.mayDisrupt(ctx, p, s, st)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if !ok {
+			st = s.waits(st, r.budget.waiting())
+			report(p, s, st)
+			return again(st.After), nil
+		}
 		return r.destroy(ctx, p, s, st)
 	case Release:
 		return r.release(ctx, p, s)
@@ -44,7 +54,12 @@ func (r *ProxyReconciler) create(ctx context.Context, p *v1alpha1.Proxy, s Seen,
 	in := Intent{
 		UID: p.UID, Installation: r.Installation, Incarnation: s.newest() + 1, Hash: s.Want.hash(), Account: s.Want.Account, Zone: st.Zone, At: r.Clock.Now().UTC(),
 	}
-	err := r.patchMeta(ctx, p, func(o *v1alpha1.Proxy) error {
+	in.Boots = s.bootsBefore(in.Hash)
+	var err error
+	if in.Zone, err = r.admit(p, s, in); err != nil {
+		return r.held(ctx, p, in.Account, err)
+	}
+	err = r.patchMeta(ctx, p, func(o *v1alpha1.Proxy) error {
 		controllerutil.AddFinalizer(o, v1alpha1.Finalizer)
 		return in.write(o)
 	})
@@ -89,11 +104,10 @@ func (r *ProxyReconciler) send(ctx context.Context, p *v1alpha1.Proxy, s Seen, i
 		calls.begin(in)
 	}
 	mine := calls.wrote(in)
-	calls.send(mine)
+	calls.send(mine, r.Clock.Now())
 	req := r.request(p, s.Want, in)
-	cctx, cancel := r.within(ctx, left)
-	inst, err := acc.Provider.Create(cctx, req)
-	cancel()
+	inst, err := r.sendCreate(ctx, acc, req, left)
+	calls.Touched = r.Clock.Now()
 	answer := err
 	if err == nil && inst.Tags != req.Tags {
 		// Somebody else's machine is never adopted. What became of ours is not known: the intent stays open.
@@ -107,9 +121,16 @@ func (r *ProxyReconciler) send(ctx context.Context, p *v1alpha1.Proxy, s Seen, i
 		return r.createFailed(ctx, p, s, in, err)
 	}
 	log.FromContext(ctx).Info("asked for an instance", "providerID", inst.Ref.String(), "incarnation", in.Incarnation)
+	calls.Own = inst.Ref
 	inst.State = providers.StateProvisioning // Running is believed when a look says so
 	report(p, s, Step{Do: Create, Keep: &inst})
 	return again(pollFirst), nil
+}
+
+func (r *ProxyReconciler) sendCreate(ctx context.Context, acc providers.Account, req providers.CreateRequest, left time.Duration) (providers.Instance, error) {
+	ctx, cancel := r.within(ctx, left)
+	defer cancel()
+	return r.underway.create(ctx, acc.Provider, req)
 }
 
 // adopt writes the ledger back for a machine that is ours, after somebody wiped it.
@@ -147,8 +168,12 @@ func (r *ProxyReconciler) destroy(ctx context.Context, p *v1alpha1.Proxy, s Seen
 		return r.callFailed(ctx, p, s.Want, fmt.Errorf("delete instance: %w", err), providers.MutationClass(err))
 	}
 	calls := r.memory.of(p)
+	if st.Cause == CauseBoot {
+		calls.BootFailed = s.newest()
+	}
 	_, before := calls.Deleted[st.Of]
-	calls.Deleted[st.Of] = r.Clock.Now()
+	calls.Touched = r.Clock.Now()
+	calls.Deleted[st.Of] = calls.Touched
 	if !before {
 		log.FromContext(ctx).Info("asked an instance to go", "providerID", st.Of.String(), "cause", string(st.Cause))
 		r.replacing(ctx, p, st.Cause)
@@ -183,7 +208,9 @@ func (r *ProxyReconciler) confirm(ctx context.Context, p *v1alpha1.Proxy, s Seen
 		}
 	}
 	l := look{at: s.Now, instances: s.Instances, blind: s.Blind, foreign: s.Foreign, traits: s.Traits, unguarded: s.Unguarded}
-	return next(see(&live, want, l, s.Calls)).same(st), nil
+	now := see(&live, want, l, s.Calls)
+	now.Vitals = s.Vitals
+	return next(now).same(st), nil
 }
 
 // release lets the Proxy go.

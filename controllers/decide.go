@@ -43,6 +43,9 @@ const (
 	CauseDrift      Cause = "drift"      // spec or Secret changed
 	CauseMoved      Cause = "moved"      // account or zone is not wanted any more
 	CauseRequested  Cause = "requested"  // replace-requested-at
+	CauseAge        Cause = "age"        // maxAge
+	CauseUnhealthy  Cause = "unhealthy"  // requests don't get through it any more
+	CauseBoot       Cause = "boot"       // no request got through it by the boot deadline
 	CauseStopped    Cause = "stopped"    // it doesn't run any more
 	CauseVanished   Cause = "vanished"   // nobody of ours deleted it
 	CauseSuperseded Cause = "superseded" // a newer incarnation was asked for

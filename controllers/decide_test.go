@@ -208,6 +208,11 @@ func TestDecide(t *testing.T) {
 		"a replacement in the future is a plan": {
 			why: "not yet", seen: seen(exact).machine(1).intent(1, time.Hour).replaceAt(noon.Add(time.Second)), want: Step{Do: Nothing},
 		},
+		"a machine whose intent is dated ahead of our clock is as new as the cloud says": {
+			why: "a clock that was set back doesn't make an old machine of a new one",
+			seen: seen(exact).machine(2, created(noon.Add(-time.Second))).intent(2, time.Hour).replaceAt(noon.Add(-time.Minute)).
+				with(func(s *Seen) { s.Ahead = true }), want: Step{Do: Nothing},
+		},
 		"a full zone leads to the next one": {
 			why:  "another zone may do",
 			seen: seen(exact).zones("a", "b").intent(1, time.Second).mine(1, 1, false).empty(0).with(func(s *Seen) { s.Intent.Zone = "a"; s.Calls.Intent.Zone = "a"; s.Calls.NoCapacity = true }),
@@ -250,10 +255,14 @@ func TestDecideDelete(t *testing.T) {
 		},
 		"a recorded machine that is somebody else's is left alone": {
 			why:  "status can be written by anybody with the right to",
-			seen: seen(exact).intent(1, time.Hour).recorded("m1").empty(0).with(func(s *Seen) { s.Foreign = true }), want: Step{Do: Release},
+			seen: seen(exact).intent(1, time.Hour).recorded("m1").own("m1").empty(0).with(func(s *Seen) { s.Foreign = true }), want: Step{Do: Release},
 		},
-		"a recorded machine that no look shows is deleted all the same": {
-			why: "reads lie, deletes don't", seen: seen(lagging).intent(1, time.Hour).recorded("m1").empty(time.Hour), want: Step{Do: Destroy, Of: ref("m1")},
+		"a recorded machine that no look shows any more is deleted all the same": {
+			why: "reads lie, deletes don't", seen: seen(lagging).intent(1, time.Hour).recorded("m1").own("m1").empty(time.Hour), want: Step{Do: Destroy, Of: ref("m1")},
+		},
+		"a recorded machine that was never shown to be the Proxy's is not deleted": {
+			why:  "it may be somebody else's, and a Get that lags doesn't show whose",
+			seen: seen(lagging).intent(1, time.Hour).recorded("m1").own("m2").empty(time.Hour), want: Step{Do: Release},
 		},
 		"NotFound and proved: the Proxy goes": {
 			why: "prov.Get -> ErrNotFound -> RemoveFinalizer", seen: seen(exact).intent(1, time.Hour).recorded("m1").deleted("m1", time.Second).empty(0), want: Step{Do: Release},

@@ -18,6 +18,7 @@ func (r *ProxyReconciler) reconcileDelete(ctx context.Context, p *v1alpha1.Proxy
 	if !controllerutil.ContainsFinalizer(p, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
+	r.unwatch(p.UID)
 	want := Want{Owner: string(p.UID), Account: p.Spec.Provider}
 	if abandoned(p) {
 		return r.release(ctx, p, Seen{Deleting: true, Abandon: true})

@@ -23,7 +23,7 @@ func TestReconcileDeleteNoFinalizer(t *testing.T) {
 	w.delete("a")
 	res, err := w.pass("a")
 	require.NoError(t, err)
-	require.Zero(t, res)
+	require.Zero(t, res.RequeueAfter)
 	require.Empty(t, w.cloud.Calls())
 	require.Empty(t, w.get("a").Status.Conditions, "it belongs to others")
 }
@@ -269,7 +269,7 @@ func TestReconcileExternal(t *testing.T) {
 	})
 	res, err := w.pass("a")
 	require.NoError(t, err)
-	require.Zero(t, res)
+	require.Zero(t, res.RequeueAfter)
 	p := w.get("a")
 	require.Equal(t, "2001:db8::1", p.Status.IP)
 	require.EqualValues(t, 8080, p.Status.Port)
@@ -305,7 +305,7 @@ func TestReconcileOfAProxyThatIsNotThere(t *testing.T) {
 	w := newWorld(t, cloud.Pod())
 	res, err := w.pass("nobody")
 	require.NoError(t, err)
-	require.Zero(t, res)
+	require.Zero(t, res.RequeueAfter)
 }
 
 func TestThePassWritesStatusOnceAndOnlyIfItChanged(t *testing.T) {

@@ -22,10 +22,16 @@ func (r *ProxyReconciler) publish(ctx context.Context, base, p *v1alpha1.Proxy) 
 	calls.Detail = ""
 	prov := changed(base, p, v1alpha1.ConditionProvisioned)
 	stalled := changed(base, p, v1alpha1.ConditionStalled)
-	if prov != nil && stalled != nil && prov.Reason == stalled.Reason {
-		stalled = nil // one cause, told once
+	healthy := changed(base, p, v1alpha1.ConditionHealthy)
+	if healthy != nil && healthy.Reason == v1alpha1.ReasonProbing {
+		healthy = nil // every machine begins so
 	}
-	for _, c := range []*metav1.Condition{prov, stalled} {
+	for _, c := range []*metav1.Condition{prov, healthy} {
+		if c != nil && stalled != nil && c.Reason == stalled.Reason {
+			stalled = nil // one cause, told once
+		}
+	}
+	for _, c := range []*metav1.Condition{prov, healthy, stalled} {
 		if c == nil {
 			continue
 		}
@@ -54,7 +60,7 @@ func changed(base, p *v1alpha1.Proxy, kind string) *metav1.Condition {
 // calm reports whether a reason belongs to the ordinary life of a Proxy.
 func calm(reason string) bool {
 	switch reason {
-	case v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated, v1alpha1.ReasonReplacing, v1alpha1.ReasonDeleting, v1alpha1.ReasonExternalEndpoint:
+	case v1alpha1.ReasonHealthy, v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated, v1alpha1.ReasonReplacing, v1alpha1.ReasonDeleting, v1alpha1.ReasonExternalEndpoint:
 		return true
 	default:
 		return false

@@ -17,13 +17,13 @@ import (
 func (r *ProxyReconciler) reconcileExternal(ctx context.Context, p *v1alpha1.Proxy) (ctrl.Result, error) {
 	p.Status.IP, p.Status.Port = p.Spec.Endpoint.Host, p.Spec.Endpoint.Port
 	v := verdict{provisioned: &cond{metav1.ConditionTrue, v1alpha1.ReasonExternalEndpoint, messageExternal}}
-	_, _, err := r.resolveAuth(ctx, p, false)
+	username, password, err := r.resolveAuth(ctx, p, false)
+	told, next := err == nil, ctrl.Result{}
 	var problem *Problem
 	if errors.As(err, &problem) {
 		v.stalled = &cond{metav1.ConditionTrue, problem.Reason, problem.Message}
-		v.apply(p)
-		return again(problem.After), nil
+		next, err = again(problem.After), nil
 	}
-	v.apply(p)
-	return ctrl.Result{}, err
+	r.externalVitals(p, username, password, told).weigh(v).apply(p)
+	return next, err
 }

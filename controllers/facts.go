@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -25,7 +26,7 @@ func (s Seen) keep() *providers.Instance {
 }
 
 func (s Seen) asWanted(i providers.Instance) bool {
-	return s.Want.inPlace(i) && (!s.Want.drifted(i) || s.off(GuardSpecCompared)) && !s.replaceRequested(i)
+	return s.Want.inPlace(i) && (!s.Want.drifted(i) || s.off(GuardSpecCompared)) && !s.replaceRequested(i) && s.condemned(i) == ""
 }
 
 // newest is the highest incarnation that anything tells of.
@@ -81,8 +82,10 @@ func (s Seen) cause(i providers.Instance, keep *providers.Instance) Cause {
 		return CauseMoved
 	case s.Want.drifted(i):
 		return CauseDrift
-	default:
+	case s.replaceRequested(i):
 		return CauseRequested
+	default:
+		return cmp.Or(s.condemned(i), CauseRequested)
 	}
 }
 
@@ -151,6 +154,12 @@ func (s Seen) gap() time.Duration {
 	return max(confirmGap, lag)
 }
 
+// recordedOwn reports whether status names an instance that was shown to this process as the Proxy's. What was only ever
+// read in status may be somebody else's, whom a Get that lags doesn't show as that.
+func (s Seen) recordedOwn() bool {
+	return !s.Recorded.IsZero() && (s.Recorded == s.Calls.Own || s.off(GuardOwn)) && !s.Foreign
+}
+
 func (s Seen) deleteAccepted(ref providers.Ref) bool {
 	_, ok := s.Calls.Deleted[ref]
 	return ok
@@ -166,11 +175,13 @@ func (s Seen) replaceRequested(i providers.Instance) bool {
 	return !s.ReplaceAt.IsZero() && !s.ReplaceAt.After(s.Now) && s.born(i).Before(s.ReplaceAt)
 }
 
+// born is when the machine was asked for. If nobody can tell by our clock, the cloud's may be the later one: a clock that
+// was set back doesn't make an old machine of a new one.
 func (s Seen) born(i providers.Instance) time.Time {
-	if s.Intent != nil && s.Intent.made(i) {
-		return s.Intent.At
+	if s.Intent == nil || !s.Intent.made(i) || (s.Ahead && i.CreatedAt.After(s.Intent.At)) {
+		return i.CreatedAt
 	}
-	return i.CreatedAt
+	return s.Intent.At
 }
 
 // untilPlanned shortens a wait to the time of a replacement that is planned.

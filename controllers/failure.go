@@ -66,6 +66,9 @@ func remedyFor(class providers.ErrorClass) remedy {
 // createFailed turns the error of a create into conditions and a wait.
 func (r *ProxyReconciler) createFailed(ctx context.Context, p *v1alpha1.Proxy, s Seen, in Intent, err error) (ctrl.Result, error) {
 	class := providers.MutationClass(err)
+	if providers.IsHeld(err) {
+		return r.held(ctx, p, in.Account, err)
+	}
 	m := remedyFor(class)
 	calls := r.memory.of(p)
 	r.note(ctx, calls, s.Want, err)
@@ -103,6 +106,9 @@ func (r *ProxyReconciler) createFailed(ctx context.Context, p *v1alpha1.Proxy, s
 // callFailed turns the error of a look or a delete into conditions and a wait. What is known of the machine stays as it
 // is: an error tells nothing about it. On the way out nothing is latched (crossplane/crossplane#315).
 func (r *ProxyReconciler) callFailed(ctx context.Context, p *v1alpha1.Proxy, want Want, err error, class providers.ErrorClass) (ctrl.Result, error) {
+	if providers.IsHeld(err) {
+		return heldCall(p, err)
+	}
 	m := remedyFor(class)
 	pe := providerError(err)
 	r.note(ctx, r.memory.of(p), want, err)

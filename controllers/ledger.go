@@ -25,6 +25,8 @@ type Intent struct {
 	Account      string    `json:"account"`
 	Zone         string    `json:"zone,omitempty"`
 	At           time.Time `json:"at"`
+	// Boots is how many machines in a row, made from this hash before this one, didn't come up by the boot deadline.
+	Boots int `json:"boots,omitempty"`
 }
 
 // maxIncarnation is more machines than one Proxy can ever have. Somebody wrote what lies beyond it.

@@ -55,14 +55,6 @@ func TestEachPartOfTheKeyMakesAnotherName(t *testing.T) {
 	require.False(t, names[base.key("another installation").Name()])
 }
 
-func TestFurtherOfTwoReads(t *testing.T) {
-	state := func(s providers.InstanceState) providers.Instance { return providers.Instance{State: s} }
-	require.Equal(t, providers.StateRunning, further(state(providers.StateProvisioning), state(providers.StateRunning)).State, "it never goes back to booting")
-	require.Equal(t, providers.StateDeleting, further(state(providers.StateRunning), state(providers.StateDeleting)).State, "nor is a delete taken back")
-	require.Equal(t, providers.StateDeleting, further(state(providers.StateDeleting), state(providers.StateRunning)).State)
-	require.Equal(t, providers.StateRunning, further(state(providers.StateRunning), state(providers.StateStopped)).State, "else Get counts")
-}
-
 func TestAnOldReadOfAMachineThatRanIsNotBelievedWhileReadsLag(t *testing.T) {
 	var c Calls
 	running := providers.Instance{Ref: ref("m"), State: providers.StateRunning, IP: "192.0.2.1"}
@@ -76,7 +68,7 @@ func TestAnOldReadOfAMachineThatRanIsNotBelievedWhileReadsLag(t *testing.T) {
 func TestLooksFromBeforeACreateProveNothing(t *testing.T) {
 	var c Calls
 	c.looked(true, noon)
-	c.send(true)
+	c.send(true, noon)
 	c.looked(true, noon.Add(time.Minute))
 	require.Equal(t, noon.Add(time.Minute), c.EmptySince, "simulation: gce,wipe@44,delete@56,api-down@2:60")
 }

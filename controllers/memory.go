@@ -24,13 +24,22 @@ type Calls struct {
 	AnsweredAt time.Time // the newest certain answer
 	NoCapacity bool      // the newest answer was that the zone is full
 
+	Touched time.Time // when this process last changed something for the Proxy in a cloud; lists from before don't count
+
+	Waits time.Time // when the list began with which a Get waits for its turn; zero: none does
+
 	Sighted   Intent    // the newest intent that was read, whoever wrote it,
 	SightedAt time.Time // and when it was first read
 
 	Deleted    map[providers.Ref]time.Time // Deletes that were accepted or answered NotFound
+	Own        providers.Ref               // the newest instance that an answer showed to be the Proxy's, by its tags
 	Seen       int64                       // the highest incarnation that a look showed
 	Ran        ran                         // the instance that was last seen running
 	EmptySince time.Time                   // since when every look showed nothing; zero: the last look showed something
+
+	Booted     int64 // the newest incarnation through which traffic was seen to get,
+	BootedIs   bool  // if there is one: that of mode External is 0
+	BootFailed int64 // the newest that was deleted because it didn't come up
 
 	Failures   int       // creates in a row that failed for no lasting reason
 	HoldUntil  time.Time // no create before this, while the inputs are HoldInputs
@@ -56,8 +65,10 @@ const forgetDeletes = time.Hour
 
 // memory keeps the Calls of every Proxy. The queue runs one pass per Proxy at a time, so that only the map is shared.
 type memory struct {
-	mu   sync.Mutex
-	byID map[types.NamespacedName]*remembered
+	mu    sync.Mutex
+	byID  map[types.NamespacedName]*remembered
+	lists map[string]*providers.Lister       // by account
+	names map[types.UID]types.NamespacedName // of the Proxies that are probed
 }
 
 type remembered struct {
@@ -98,10 +109,63 @@ func (m *memory) entry(p *v1alpha1.Proxy) *remembered {
 	return r
 }
 
-func (m *memory) forget(id types.NamespacedName) {
+// lister returns the one Lister of the account.
+func (r *ProxyReconciler) lister(acc providers.Account) *providers.Lister {
+	m := &r.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.lists == nil {
+		m.lists = map[string]*providers.Lister{}
+	}
+	l, ok := m.lists[acc.Name]
+	if !ok {
+		l = providers.NewLister(acc.Provider, r.Installation, r.Clock, func(owner providers.Tags) {
+			id := types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
+			if r.Wake != nil && m.knows(id) {
+				r.Wake(id)
+			}
+		})
+		m.lists[acc.Name] = l
+	}
+	return l
+}
+
+// knows reports whether this process has worked on a Proxy of that name. The account may hold machines of namespaces that
+// aren't watched: for those the cache has no answer, and a pass would fail for ever.
+func (m *memory) knows(id types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.byID[id] != nil
+}
+
+// forget returns the UID of the object that it forgets; empty: there was none.
+func (m *memory) forget(id types.NamespacedName) types.UID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.byID[id]
+	if !ok {
+		return ""
+	}
 	delete(m.byID, id)
+	delete(m.names, r.uid)
+	return r.uid
+}
+
+// watching notes the name under which a verdict on the Proxy is to be told.
+func (m *memory) watching(p *v1alpha1.Proxy) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.names == nil {
+		m.names = map[types.UID]types.NamespacedName{}
+	}
+	m.names[p.UID] = types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+}
+
+func (m *memory) named(uid types.UID) (types.NamespacedName, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id, ok := m.names[uid]
+	return id, ok
 }
 
 // snapshot copies the Calls, so that a Seen never changes under the rules that read it.
@@ -122,8 +186,8 @@ func (c *Calls) begin(in Intent) {
 }
 
 // send notes that a create goes out; mine: under an intent that this process wrote. What looks showed before it proves nothing any more.
-func (c *Calls) send(mine bool) {
-	c.EmptySince = time.Time{}
+func (c *Calls) send(mine bool, now time.Time) {
+	c.EmptySince, c.Touched = time.Time{}, now
 	if mine {
 		c.Sent++
 	}
@@ -157,6 +221,13 @@ func (c *Calls) backoff() time.Duration {
 func (c *Calls) sight(in *Intent, now time.Time) {
 	if in != nil && (in.Incarnation != c.Sighted.Incarnation || !in.At.Equal(c.Sighted.At)) {
 		c.Sighted, c.SightedAt = *in, now
+	}
+}
+
+// own notes that the recorded instance was found among the Proxy's.
+func (c *Calls) own(recorded providers.Ref, found map[providers.Ref]providers.Instance) {
+	if _, ok := found[recorded]; ok {
+		c.Own = recorded
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/providers"
 )
@@ -24,6 +26,7 @@ type Seen struct {
 
 	Intent    *Intent       // the ledger's; where it was wiped, the newest that this process wrote
 	Wiped     bool          // Intent is not the ledger's
+	Ahead     bool          // Intent is dated by when it was first read: the ledger's date lies ahead of our clock
 	Recorded  providers.Ref // status.providerID
 	Foreign   bool          // what is there isn't the Proxy's
 	HighWater int64         // status.instance.incarnation
@@ -34,13 +37,14 @@ type Seen struct {
 	Calls     Calls
 
 	Want      Want
+	Vitals    Vitals
 	ReplaceAt time.Time // machines asked for before this are to be replaced; zero: none
 	Unguarded map[Guard]bool
 }
 
 // look is what the cloud showed, in every place that is known for a Proxy.
 type look struct {
-	at        time.Time
+	at        time.Time // when the oldest of the lists began
 	found     map[providers.Ref]providers.Instance
 	instances []providers.Instance
 	blind     string
@@ -49,23 +53,109 @@ type look struct {
 	unguarded map[Guard]bool
 }
 
-// observe looks at every known place of the Proxy: the ledger's, the recorded one and the wanted one.
+// listEvery is how often an account is listed at most: a list that is younger is new enough for all but who has changed
+// something since.
+const listEvery = time.Second
+
+// observe looks at every known place of the Proxy: the ledger's, the recorded one and the wanted one. A machine at rest is
+// looked up in the account's newest list, which all its Proxies share; anything else is looked at anew.
 func (r *ProxyReconciler) observe(ctx context.Context, p *v1alpha1.Proxy, want Want) (Seen, error) {
-	l, err := r.look(ctx, p, want.Account)
+	calls := r.memory.of(p)
+	if rests, err := r.rests(ctx, p, want, calls); rests != nil || err != nil {
+		return *cmp.Or(rests, &Seen{}), err
+	}
+	notBefore := r.newEnough(calls)
+	l, err := r.look(ctx, p, want.Account, func(ctx context.Context, lists *providers.Lister) (*providers.Snapshot, error) {
+		return lists.Since(ctx, notBefore)
+	})
+	if err == nil {
+		err = r.ask(ctx, p, &l)
+	}
+	// A Get that waits for its turn goes on with the list that it began with. With a new one each time, an account of one call
+	// in two seconds had lists for ever and no Get.
+	if calls.Waits = l.at; !providers.IsHeld(err) || l.found == nil {
+		calls.Waits = time.Time{}
+	}
 	if err != nil {
 		return Seen{}, err
 	}
-	calls := r.memory.of(p)
+	l.sort()
+	calls.own(recordedRef(p), l.found)
 	calls.sight(readIntent(p), l.at)
 	calls.looked(len(l.instances) == 0, l.at)
 	for n, i := range l.instances {
 		calls.Seen = max(calls.Seen, i.Tags.Incarnation)
 		l.instances[n] = calls.remember(i, l.traits[i.Ref.Account].Lag, l.at)
 	}
-	return see(p, want, l, calls.snapshot()), nil
+	s := see(p, want, l, calls.snapshot())
+	if p.DeletionTimestamp.IsZero() {
+		s.Vitals = r.vitals(p, s)
+		s.Calls = calls.snapshot()
+	}
+	return s, nil
 }
 
-func (r *ProxyReconciler) look(ctx context.Context, p *v1alpha1.Proxy, wanted string) (look, error) {
+// newEnough is when a list must have begun at the earliest for a closer look.
+func (r *ProxyReconciler) newEnough(calls *Calls) time.Time {
+	now := r.Clock.Now()
+	notBefore := now.Add(-listEvery)
+	if since := now.Sub(calls.Waits); since > listEvery && since < driftPoll {
+		notBefore = calls.Waits
+	}
+	if !calls.Touched.Before(notBefore) {
+		notBefore = calls.Touched.Add(1) // what began at that very moment may be from before
+	}
+	if r.off(GuardFreshList) {
+		notBefore = now.Add(-driftPoll)
+	}
+	return notBefore
+}
+
+// rests returns what was seen if the newest list shows that there is nothing to do and nothing to write; nil: a closer
+// look is needed.
+func (r *ProxyReconciler) rests(ctx context.Context, p *v1alpha1.Proxy, want Want, calls *Calls) (*Seen, error) {
+	recorded := recordedRef(p)
+	if !p.DeletionTimestamp.IsZero() || (recorded.IsZero() && want.Problem == nil) {
+		return nil, nil //nolint:nilnil // it doesn't rest
+	}
+	l, err := r.look(ctx, p, want.Account, func(ctx context.Context, lists *providers.Lister) (*providers.Snapshot, error) {
+		return lists.Recent(ctx, driftPoll)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := l.found[recorded]; (!ok && !recorded.IsZero()) || !l.at.After(calls.Touched) {
+		return nil, nil //nolint:nilnil // it doesn't rest
+	}
+	l.sort()
+	s := see(p, want, l, calls.snapshot())
+	s.Now = r.Clock.Now() // a machine at rest is there; the age of the list counts only for what isn't
+	s.Vitals = r.vitals(p, s)
+	if !s.rests(p, decide(s)) {
+		return nil, nil //nolint:nilnil // it doesn't rest
+	}
+	calls.own(recorded, l.found)
+	if len(s.Instances) > 0 {
+		calls.looked(false, l.at)
+	}
+	return &s, nil
+}
+
+// rests reports whether the step changes nothing, and there is nothing to write about it. A Proxy from which nothing can be
+// made rests too, whatever it waits for.
+func (s Seen) rests(p *v1alpha1.Proxy, st Step) bool {
+	if st.Do != Nothing && (st.Do != Wait || s.Want.Problem == nil) {
+		return false
+	}
+	after := p.DeepCopy()
+	report(after, s, st)
+	return p.Status.ObservedGeneration == p.Generation && equality.Semantic.DeepEqual(after.Status, p.Status)
+}
+
+// look looks up the Proxy's instances in a list of each account where one can be.
+func (r *ProxyReconciler) look(
+	ctx context.Context, p *v1alpha1.Proxy, wanted string, list func(context.Context, *providers.Lister) (*providers.Snapshot, error),
+) (look, error) {
 	l := look{
 		at: r.Clock.Now(), found: map[providers.Ref]providers.Instance{}, traits: map[string]providers.Traits{}, unguarded: r.Unguarded,
 	}
@@ -83,62 +173,58 @@ func (r *ProxyReconciler) look(ctx context.Context, p *v1alpha1.Proxy, wanted st
 			continue
 		}
 		l.traits[name] = acc.Provider.Traits()
-		if err := r.lookIn(ctx, p, acc, recorded, &l); err != nil {
-			return look{}, err
+		cctx, cancel := r.within(ctx, callTimeout)
+		s, err := list(cctx, r.lister(acc))
+		cancel()
+		if err != nil {
+			return look{}, fmt.Errorf("list instances: %w", err)
 		}
-	}
-	for _, i := range l.found {
-		l.instances = append(l.instances, i)
-	}
-	slices.SortFunc(l.instances, older)
-	return l, nil
-}
-
-// lookIn adds what is the Proxy's in one account. List and Get both count: what either of them shows exists.
-func (r *ProxyReconciler) lookIn(ctx context.Context, p *v1alpha1.Proxy, acc providers.Account, recorded providers.Ref, l *look) error {
-	ctx, cancel := r.within(ctx, callTimeout)
-	defer cancel()
-	sel := providers.Selector{Installation: r.Installation, OwnerUID: string(p.UID)}
-	list, err := acc.Provider.ListByTag(ctx, sel)
-	if err != nil {
-		return fmt.Errorf("list instances: %w", err)
-	}
-	for _, i := range list {
-		if sel.Matches(i.Tags) { // never trust a filter with what may be deleted
+		if s.StartedAt.Before(l.at) {
+			l.at = s.StartedAt
+		}
+		for _, i := range s.Of(string(p.UID)) {
 			l.found[i.Ref] = i
 		}
 	}
-	if recorded.Account != acc.Name {
+	return l, nil
+}
+
+// ask asks for the recorded instance itself where that can tell more than the list: it isn't in the list, or the Proxy is
+// being deleted. List and Get both count: what either of them shows exists.
+func (r *ProxyReconciler) ask(ctx context.Context, p *v1alpha1.Proxy, l *look) error {
+	recorded := recordedRef(p)
+	_, known := l.traits[recorded.Account]
+	_, found := l.found[recorded]
+	if !known || found {
 		return nil
 	}
-	i, err := acc.Provider.Get(ctx, recorded)
+	ctx, cancel := r.within(ctx, callTimeout)
+	defer cancel()
+	i, err := r.Providers[recorded.Account].Provider.Get(ctx, recorded)
 	switch {
 	case providers.Is(err, providers.NotFound):
 		return nil
 	case err != nil:
 		return fmt.Errorf("get instance: %w", err)
-	case !sel.Matches(i.Tags): // the name was given to somebody else, or status was written by somebody else
+	case !r.owns(p, i): // the name was given to somebody else, or status was written by somebody else
 		l.foreign = true
 		return nil
-	}
-	if listed, ok := l.found[i.Ref]; ok {
-		i = further(i, listed)
 	}
 	l.found[i.Ref] = i
 	return nil
 }
 
-// further is the newer of two reads of one instance that disagree. Reads lag, and two steps of an instance's life are
-// never taken back: that it runs, and that it goes.
-func further(got, listed providers.Instance) providers.Instance {
-	switch {
-	case got.State == providers.StateDeleting:
-		return got
-	case listed.State == providers.StateDeleting, got.State == providers.StateProvisioning && listed.State == providers.StateRunning:
-		return listed
-	default:
-		return got
+// owns reports whether the instance is one that this installation made for the Proxy.
+func (r *ProxyReconciler) owns(p *v1alpha1.Proxy, i providers.Instance) bool {
+	return providers.Selector{Installation: r.Installation, OwnerUID: string(p.UID)}.Matches(i.Tags) && i.Genuine()
+}
+
+// sort puts what was found in the order in which twins are judged.
+func (l *look) sort() {
+	for _, i := range l.found {
+		l.instances = append(l.instances, i)
 	}
+	slices.SortFunc(l.instances, older)
 }
 
 // knownAccounts lists, each once, the accounts in which a machine of the Proxy can be.
@@ -180,7 +266,7 @@ func see(p *v1alpha1.Proxy, want Want, l look, calls Calls) Seen {
 		// No clock of ours wrote that; it counts from when it was first read, or nothing would ever close it.
 		dated := *s.Intent
 		dated.At = calls.SightedAt
-		s.Intent = &dated
+		s.Intent, s.Ahead = &dated, true
 	}
 	if p.Status.Instance != nil && p.Status.Instance.Incarnation <= maxIncarnation {
 		s.HighWater = p.Status.Instance.Incarnation

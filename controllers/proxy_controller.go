@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -24,12 +25,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/providers"
 )
 
-// ProxyReconciler reconciles Proxy objects. All fields but the last two are required, and all are constant after the
+// ProxyReconciler reconciles Proxy objects. All fields down to Metrics are required, and all are constant after the
 // first pass.
 type ProxyReconciler struct {
 	client.Client                      // reads come from the cache
@@ -41,11 +43,23 @@ type ProxyReconciler struct {
 	Secrets       *Secrets             // cloud-init and credentials
 	Metrics       *Metrics             // the operator's own
 
+	// Health probes proxies; nil: Ready is what Provisioned is, and no machine is replaced for its health.
+	Health         Health
+	HealthDefaults HealthDefaults
+	// DisruptionBudget is how many machines of a namespace, or which part of them, may be down at a time because the operator
+	// chose to replace them; the zero value is 10 %. At least one may.
+	DisruptionBudget intstr.IntOrString
+
+	// Wake asks for a pass on a Proxy at once. SetupWithManager sets it; nil: Proxies wait for their next pass.
+	Wake func(types.NamespacedName)
+
 	// For internal/sim alone, nil in the product: deadlines by a virtual clock, and precautions to leave out.
 	Deadline  func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 	Unguarded map[Guard]bool
 
-	memory memory
+	memory   memory
+	budget   budget
+	underway underway
 }
 
 // Reconcile brings one Proxy one step closer to its spec.
@@ -53,7 +67,7 @@ func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	var p v1alpha1.Proxy
 	if err := r.Get(ctx, req.NamespacedName, &p); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.memory.forget(req.NamespacedName)
+			r.unwatch(r.memory.forget(req.NamespacedName))
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -61,6 +75,7 @@ func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return again(pollFirst), nil // the event of our own write comes sooner
 	}
 	base := p.DeepCopy()
+	ctx = providers.OnBehalfOf(ctx, providers.Tags{Namespace: p.Namespace, Name: p.Name, OwnerUID: string(p.UID)})
 	res, err := r.dispatch(ctx, &p)
 	switch {
 	case errors.Is(err, errStale):
@@ -70,12 +85,12 @@ func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	}
 	perr := r.patchStatusIfChanged(ctx, base, &p)
 	if err == nil && apierrors.IsConflict(perr) {
-		return again(pollFirst), nil
+		return ranked(&p, again(pollFirst)), nil
 	}
 	if err = errors.Join(err, perr); err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{Priority: priority(&p)}, err
 	}
-	return res, nil
+	return ranked(&p, res), nil
 }
 
 func (r *ProxyReconciler) dispatch(ctx context.Context, p *v1alpha1.Proxy) (ctrl.Result, error) {
@@ -124,6 +139,11 @@ func (r *ProxyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager
 		}
 		return l
 	})
+	b = b.Watches(&v1alpha1.Proxy{}, deletionsFirst())
+	b = b.WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.Wake = func(id types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: id}) }
+		return nil
+	}))
 	if o.WatchSecrets {
 		b = b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.proxiesForSecret))
 	}

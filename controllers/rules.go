@@ -20,10 +20,14 @@ func managedRules() []rule {
 			func(v view) Step { return Step{Do: Adopt, Keep: v.keep, After: pollFirst} }},
 		{"runs as wanted",
 			func(v view) bool { return v.keep != nil && v.keep.State == providers.StateRunning },
-			func(v view) Step { return Step{Do: Nothing, Keep: v.keep, After: v.untilPlanned(driftPoll)} }},
+			func(v view) Step {
+				return Step{Do: Nothing, Keep: v.keep, After: v.untilDoom(*v.keep, v.untilPlanned(driftPoll))}
+			}},
 		{"boots",
 			func(v view) bool { return v.keep != nil },
-			func(v view) Step { return Step{Do: Wait, Keep: v.keep, After: poll(v.age(*v.keep))} }},
+			func(v view) Step {
+				return Step{Do: Wait, Keep: v.keep, After: v.untilDoom(*v.keep, poll(v.age(*v.keep)))}
+			}},
 
 		// From here on there is no machine to keep.
 		{"inputs unusable", // what can't be made again must not be taken down
@@ -81,7 +85,7 @@ func deleteRules() []rule {
 			func(v view) bool { return v.Blind != "" },
 			func(view) Step { return Step{Do: Wait, After: driftPoll, Cause: CauseDeleted} }},
 		{"recorded, and never told to go", // reads may lie about it; a Delete of the very thing is asked for in any case
-			func(v view) bool { return !v.Recorded.IsZero() && !v.Foreign && !v.deleteAccepted(v.Recorded) },
+			func(v view) bool { return v.recordedOwn() && !v.deleteAccepted(v.Recorded) },
 			func(v view) Step { return Step{Do: Destroy, Of: v.Recorded, Cause: CauseDeleted} }},
 		{"create open",
 			func(v view) bool { return v.open() },

@@ -103,6 +103,12 @@ func (s scene) recorded(path string) scene {
 	return s
 }
 
+// own says which machine this process was shown to be the Proxy's.
+func (s scene) own(path string) scene {
+	s.Calls.Own = ref(path)
+	return s
+}
+
 // empty says since when every look has shown nothing.
 func (s scene) empty(ago time.Duration) scene {
 	s.Calls.EmptySince = noon.Add(-ago)
@@ -149,7 +155,9 @@ func (s scene) blind() scene {
 	return s
 }
 
-func (s scene) with(change func(*Seen)) scene {
-	change(&s.Seen)
+func (s scene) with(changes ...func(*Seen)) scene {
+	for _, change := range changes {
+		change(&s.Seen)
+	}
 	return s
 }

@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -22,7 +23,7 @@ const (
 	messageProvisioning = "A machine was asked for and isn't running yet."
 	messageUnknown      = "Nothing is known yet; the operator tries again."
 	messageReplacing    = "The machine is being removed; another one follows."
-	messageOutdated     = "The machine serves, but another one is wanted; it is replaced when that can be done."
+	messageOutdated     = "Another machine is wanted in place of the one that runs; it is replaced when that can be done: when creates go again, and when the namespace's disruption budget has a place."
 	messageLetGo        = "The machine is gone; waiting until a create of an earlier run of the operator can't arrive any more."
 	messageDeleting     = "The machine is being removed."
 	messageLeftover     = "A machine that is left over is being removed."
@@ -44,6 +45,10 @@ type verdict struct {
 	reconciling *cond
 	stalled     *cond
 	leave       bool // leave Reconciling and Stalled as they are
+
+	ready   *cond // nil: Ready is Provisioned, and what is known of the health stays
+	healthy *cond // with ready alone; nil: proxies aren't probed
+	exitIP  string
 }
 
 // apply writes the verdict into status; the annotation problem of the Proxy, if there is one, shows as Stalled.
@@ -53,8 +58,9 @@ func (v verdict) apply(p *v1alpha1.Proxy) {
 	}
 	if v.provisioned != nil {
 		set(p, v1alpha1.ConditionProvisioned, *v.provisioned)
-		set(p, v1alpha1.ConditionReady, *v.provisioned)
+		set(p, v1alpha1.ConditionReady, *cmp.Or(v.ready, v.provisioned))
 	}
+	v.tellHealth(p)
 	if v.stalled == nil {
 		if ap := annotationProblem(p); ap != nil {
 			v.stalled = &cond{metav1.ConditionTrue, ap.Reason, ap.Message}
@@ -65,6 +71,18 @@ func (v verdict) apply(p *v1alpha1.Proxy) {
 	}
 	whileTrue(p, v1alpha1.ConditionReconciling, v.reconciling)
 	whileTrue(p, v1alpha1.ConditionStalled, v.stalled)
+}
+
+func (v verdict) tellHealth(p *v1alpha1.Proxy) {
+	switch {
+	case v.ready == nil:
+	case v.healthy == nil:
+		p.Status.ExitIP = ""
+		meta.RemoveStatusCondition(&p.Status.Conditions, v1alpha1.ConditionHealthy)
+	default:
+		p.Status.ExitIP = v.exitIP
+		set(p, v1alpha1.ConditionHealthy, *v.healthy)
+	}
 }
 
 func set(p *v1alpha1.Proxy, kind string, c cond) {
@@ -92,6 +110,9 @@ func report(p *v1alpha1.Proxy, s Seen, st Step) {
 	}
 	if s.Blind != "" {
 		v.stalled = &cond{metav1.ConditionTrue, v1alpha1.ReasonPermanentError, blindMessage(s.Blind, s.Deleting)}
+	}
+	if v.provisioned != nil && !s.Deleting {
+		v = s.Vitals.weigh(v)
 	}
 	v.apply(p)
 }
@@ -205,12 +226,16 @@ func (r *ProxyReconciler) patchStatusIfChanged(ctx context.Context, base, p *v1a
 		c := &cond{metav1.ConditionUnknown, v1alpha1.ReasonProvisioning, messageUnknown}
 		verdict{unknown: c, reconciling: c}.apply(p)
 	}
+	r.beginHealth(p)
 	p.Status.Phase = computePhase(p)
 	if equality.Semantic.DeepEqual(base.Status, p.Status) && !r.off(GuardEqualStatus) {
 		return nil
 	}
 	from := p.DeepCopy()
 	from.Status = base.Status
+	if !r.off(GuardGeneration) {
+		from.Status.ObservedGeneration, from.Status.Phase = noGeneration, ""
+	}
 	patch := client.MergeFrom(from)
 	if !r.off(GuardOldReady) && sameReady(base, p) {
 		patch = client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
@@ -227,6 +252,10 @@ func (r *ProxyReconciler) patchStatusIfChanged(ctx context.Context, base, p *v1a
 	return nil
 }
 
+// noGeneration is what no object has. A patch from it always carries observedGeneration: the conditions of an old view are
+// told as what they are, of an older generation, and nobody takes the newest one for done (kstatus). Phase goes with them.
+const noGeneration = -1
+
 // saysNothing reports whether the pass failed before it could tell anything of this generation. kstatus takes an object
 // for done that has no Ready, or one that is True of an older generation and nothing beside it.
 func saysNothing(p *v1alpha1.Proxy) bool {
@@ -237,11 +266,12 @@ func saysNothing(p *v1alpha1.Proxy) bool {
 	return !told(v1alpha1.ConditionReady) && !told(v1alpha1.ConditionReconciling) && !told(v1alpha1.ConditionStalled)
 }
 
-// sameReady reports whether the pass tells of Ready only what was read, or that it can't tell.
+// sameReady reports whether the pass tells of Ready only what was read, or that it can't tell: that no request has got
+// through yet is what a new process says of a machine whose Ready its view doesn't show.
 func sameReady(base, p *v1alpha1.Proxy) bool {
 	was := meta.FindStatusCondition(base.Status.Conditions, v1alpha1.ConditionReady)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-	if is == nil || is.Status == metav1.ConditionUnknown {
+	if is == nil || is.Status == metav1.ConditionUnknown || is.Reason == v1alpha1.ReasonProbing {
 		return true
 	}
 	return was != nil && was.Status == is.Status && was.Reason == is.Reason
@@ -258,6 +288,10 @@ func computePhase(p *v1alpha1.Proxy) v1alpha1.Phase {
 		return v1alpha1.PhaseDeleting
 	case meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady):
 		return v1alpha1.PhaseReady
+	case meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionHealthy):
+		return v1alpha1.PhaseUnhealthy
+	case reason == v1alpha1.ReasonCreated:
+		return v1alpha1.PhaseProvisioning
 	case reason == v1alpha1.ReasonPermanentError:
 		return v1alpha1.PhaseFailed
 	case reason == v1alpha1.ReasonReplacing:

@@ -22,6 +22,7 @@ type Want struct {
 	Zones      []string // that the spec allows; empty: any
 	Candidates []string // to create in, in order of preference
 	Material   material
+	Care       Care
 	Inputs     string // hash of all this, of generation and configuration: what a failure is remembered by
 }
 
@@ -69,6 +70,7 @@ func (r *ProxyReconciler) want(ctx context.Context, p *v1alpha1.Proxy, fresh boo
 			w.Zones = append(w.Zones, string(z))
 		}
 	}
+	w.Care = r.care(p)
 	err := r.resolve(ctx, p, &w, fresh)
 	acc := r.Providers[w.Account]
 	w.Inputs = digest(p.Generation, w.Material, w.Account, acc.Fingerprint, p.Annotations[v1alpha1.AnnotationReconcileRequestedAt])
@@ -100,6 +102,18 @@ func (r *ProxyReconciler) resolve(ctx context.Context, p *v1alpha1.Proxy, w *Wan
 		return err
 	}
 	return r.check(p, acc, w)
+}
+
+// care is what the spec says about machines that don't work, with the operator's defaults.
+func (r *ProxyReconciler) care(p *v1alpha1.Proxy) Care {
+	d := r.HealthDefaults
+	c := Care{Remediate: true, ReplaceAfter: d.UnhealthyTimeout}
+	c.BootDeadline, c.MaxAge = duration(p.Spec.BootDeadline, d.BootDeadline), duration(p.Spec.MaxAge, 0)
+	if h := p.Spec.HealthCheck; h != nil {
+		c.Remediate = value(h.Remediation, v1alpha1.RemediationReplace) == v1alpha1.RemediationReplace
+		c.ReplaceAfter = duration(h.ReplaceAfter, c.ReplaceAfter)
+	}
+	return c
 }
 
 // account finds the wanted account, or says which there are.

@@ -4,8 +4,11 @@ package v1alpha1
 
 // The condition types. Ready, Stalled and Reconciling are those of kstatus.
 const (
-	// ConditionReady is the summary: the proxy can be used. It equals Provisioned until proxies are probed.
+	// ConditionReady is the summary: the proxy can be used. It is True while Provisioned and Healthy are.
 	ConditionReady = "Ready"
+	// ConditionHealthy: real requests get through the proxy. Unknown until the first probe of a machine succeeds. Absent
+	// where the operator doesn't probe.
+	ConditionHealthy = "Healthy"
 	// ConditionProvisioned: the machine runs and has an address; for mode External: an endpoint is declared.
 	ConditionProvisioned = "Provisioned"
 	// ConditionReconciling is present, and True, while the operator is working towards the spec.
@@ -50,6 +53,26 @@ const (
 	ReasonLedgerError = "LedgerError"
 	// ReasonOtherInstallation: the Proxy's machines are those of another operator. Event only.
 	ReasonOtherInstallation = "OtherInstallation"
+	// ReasonProbing: the machine runs, and no request got through it yet.
+	ReasonProbing = "Probing"
+	// ReasonHealthy: requests get through the proxy.
+	ReasonHealthy = "Healthy"
+	// ReasonNoTargets: there is nothing to ask for through the proxy, so that it can't be proved.
+	ReasonNoTargets = "NoTargets"
+	// ReasonRemediationHeld: many proxies of one place turned unhealthy at once; none is replaced for it. Event only.
+	ReasonRemediationHeld = "RemediationHeld"
+	// ReasonRemediationResumed: unhealthy proxies of that place are replaced again. Event only.
+	ReasonRemediationResumed = "RemediationResumed"
+	// ReasonGateClosed: calls to an account are held back by the operator's guards. Event only.
+	ReasonGateClosed = "GateClosed"
+	// ReasonGateOpened: calls that were held back go again. Event only.
+	ReasonGateOpened = "GateOpened"
 	// ReasonAbandoned: the Proxy was let go without its machine, as the abandon annotation asked. Event only.
 	ReasonAbandoned = "Abandoned"
+	// ReasonOrphanDeleted: a machine whose Proxy is gone was deleted. Event only.
+	ReasonOrphanDeleted = "OrphanDeleted"
+	// ReasonOrphanReported: a machine is there whose Proxy is gone, and the account's mode is Report. Event only.
+	ReasonOrphanReported = "OrphanReported"
+	// ReasonOrphanSweepStopped: so many machines have no Proxy that a person must confirm their deletion. Event only.
+	ReasonOrphanSweepStopped = "OrphanSweepStopped"
 )

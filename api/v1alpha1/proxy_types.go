@@ -46,6 +46,10 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.port)",fieldPath=".port",reason=FieldValueForbidden,message="is only for mode Managed; write spec.endpoint.port instead"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.protocol)",fieldPath=".protocol",reason=FieldValueForbidden,message="is only for mode Managed; write spec.endpoint.protocol instead"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.auth)",fieldPath=".auth",reason=FieldValueForbidden,message="is only for mode Managed; write spec.endpoint.auth instead"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.bootDeadline)",fieldPath=".bootDeadline",reason=FieldValueForbidden,message="is only for mode Managed; remove it"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.maxAge)",fieldPath=".maxAge",reason=FieldValueForbidden,message="is only for mode Managed; remove it"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.healthCheck) || !has(self.healthCheck.remediation)",fieldPath=".healthCheck.remediation",reason=FieldValueForbidden,message="is only for mode Managed; remove it, since the operator can't replace what somebody else runs"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.healthCheck) || !has(self.healthCheck.replaceAfter)",fieldPath=".healthCheck.replaceAfter",reason=FieldValueForbidden,message="is only for mode Managed; remove it, since the operator can't replace what somebody else runs"
 type ProxySpec struct {
 	// mode is Managed (the operator makes and removes the machine) or External (somebody else runs the proxy). It can't
 	// be changed.
@@ -94,6 +98,26 @@ type ProxySpec struct {
 	// auth makes the proxy ask its clients for a user name and a password.
 	// +optional
 	Auth *Auth `json:"auth,omitempty"`
+
+	// healthCheck says how the proxy is probed, and what is done about one that doesn't work.
+	// +optional
+	HealthCheck *HealthCheck `json:"healthCheck,omitempty"`
+
+	// bootDeadline is how long a new machine may take until traffic gets through it, 30s to 24h; then it is replaced. It
+	// doubles with each machine in a row that fails. The operator's --boot-deadline if left out.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h)){1,4}$') && duration(self) >= duration('30s') && duration(self) <= duration('24h')",message="must be a duration from 30s to 24h, such as 10m"
+	// +optional
+	BootDeadline *metav1.Duration `json:"bootDeadline,omitempty"`
+
+	// maxAge is how old a machine gets, 10m to 8760h; then it is replaced, up to a tenth earlier, so that machines made
+	// together don't go together. For ever if left out.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h)){1,4}$') && duration(self) >= duration('10m') && duration(self) <= duration('8760h')",message="must be a duration from 10m to 8760h, such as 168h"
+	// +optional
+	MaxAge *metav1.Duration `json:"maxAge,omitempty"`
 
 	// endpoint of a proxy that somebody else runs. Required for mode External.
 	// +optional
@@ -208,109 +232,6 @@ type Endpoint struct {
 	Auth *Auth `json:"auth,omitempty"`
 }
 
-// Phase is a word for humans about where a Proxy is. It is derived from the conditions and never read by the operator.
-type Phase string
-
-// The phases.
-const (
-	PhasePending      Phase = "Pending"
-	PhaseProvisioning Phase = "Provisioning"
-	PhaseReady        Phase = "Ready"
-	PhaseUnhealthy    Phase = "Unhealthy"
-	PhaseReplacing    Phase = "Replacing"
-	PhaseDeleting     Phase = "Deleting"
-	PhaseFailed       Phase = "Failed"
-)
-
-// Instance is the machine that the operator last saw for a Proxy.
-type Instance struct {
-	// incarnation counts the machines of this Proxy, from 1.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1000000000
-	// +optional
-	Incarnation int64 `json:"incarnation,omitempty"`
-
-	// name of the machine in its account.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +optional
-	Name string `json:"name,omitempty"`
-
-	// specHash is the hash of what the machine was made from.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	// +optional
-	SpecHash string `json:"specHash,omitempty"`
-}
-
-// Failure remembers an error that waits for its inputs to change. It may delay the operator, never make it destroy.
-type Failure struct {
-	// class of the error.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	// +optional
-	Class string `json:"class,omitempty"`
-
-	// inputs is a hash of what the failed request was made from: generation, Secret contents, account.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	// +optional
-	Inputs string `json:"inputs,omitempty"`
-}
-
-// ProxyStatus is what the operator saw. Equal states give equal bytes: no times, counters or request ids.
-type ProxyStatus struct {
-	// conditions are Ready and Provisioned always, Reconciling and Stalled only while they are true.
-	// +listType=map
-	// +listMapKey=type
-	// +optional
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-
-	// observedGeneration is the newest generation that a pass of the operator saw.
-	// +kubebuilder:validation:Minimum=1
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// phase is one word for humans: Pending, Provisioning, Ready, Unhealthy, Replacing, Deleting or Failed. Programs read
-	// the conditions.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=32
-	// +optional
-	Phase Phase `json:"phase,omitempty"`
-
-	// providerID is the full locator of the machine: ACCOUNT://PATH.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=512
-	// +optional
-	ProviderID string `json:"providerID,omitempty"`
-
-	// ip is the address, or for mode External the host, that the proxy answers on.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +optional
-	IP string `json:"ip,omitempty"`
-
-	// port that the proxy answers on.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65535
-	// +optional
-	Port int32 `json:"port,omitempty"`
-
-	// zone that the machine is in.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	// +optional
-	Zone string `json:"zone,omitempty"`
-
-	// instance is the machine that was last seen.
-	// +optional
-	Instance *Instance `json:"instance,omitempty"`
-
-	// lastFailure is set while a request waits for its inputs to change.
-	// +optional
-	LastFailure *Failure `json:"lastFailure,omitempty"`
-}
-
 // Proxy is one exit for web crawlers: a forward proxy on a machine that the operator makes, proves and removes, or one
 // that somebody else runs.
 // +kubebuilder:object:root=true
@@ -321,9 +242,11 @@ type ProxyStatus struct {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="IP",type=string,JSONPath=`.status.ip`
 // +kubebuilder:printcolumn:name="Port",type=integer,JSONPath=`.status.port`
+// +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="ExitIP",type=string,priority=1,JSONPath=`.status.exitIP`
 // +kubebuilder:printcolumn:name="Stalled",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Stalled")].reason`
 // +kubebuilder:printcolumn:name="ProviderID",type=string,priority=1,JSONPath=`.status.providerID`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",fieldPath=".metadata",message="metadata.name must be at most 63 characters, so that it can be put on the machine as a label; choose a shorter name"

@@ -43,20 +43,20 @@ func TestColumnsThatKubectlPrints(t *testing.T) {
 		columns = append(columns, column{c.Name, c.Priority})
 	}
 	require.Equal(t, []column{
-		{"Name", 0}, {"Mode", 0}, {"Provider", 0}, {"Phase", 0}, {"IP", 0}, {"Port", 0}, {"Ready", 0}, {"Age", 0},
-		{"Reason", 1}, {"Stalled", 1}, {"ProviderID", 1},
+		{"Name", 0}, {"Mode", 0}, {"Provider", 0}, {"Phase", 0}, {"IP", 0}, {"Port", 0}, {"Healthy", 0}, {"Ready", 0}, {"Age", 0},
+		{"Reason", 1}, {"ExitIP", 1}, {"Stalled", 1}, {"ProviderID", 1},
 	}, columns)
 
-	const age = 7
+	const age = 8
 	rows := make([][]any, 0, len(got.Rows))
 	for _, r := range got.Rows {
 		require.Regexp(t, `^\d+s$|^<invalid>$`, r.Cells[age])
 		rows = append(rows, append(r.Cells[:age:age], r.Cells[age+1:]...))
 	}
 	require.Equal(t, [][]any{
-		{"a-made", "Managed", "local", "Ready", "192.0.2.10", float64(3128), "True", "Created", nil, "gcp-eu://project/europe-west1-b/px-abc"},
-		{"b-new", "Managed", "local", nil, nil, nil, nil, nil, nil, nil},
-		{"c-external", "External", nil, nil, nil, nil, nil, nil, nil, nil},
+		{"a-made", "Managed", "local", "Ready", "192.0.2.10", float64(3128), "True", "True", "Created", "203.0.113.7", nil, "gcp-eu://project/europe-west1-b/px-abc"},
+		{"b-new", "Managed", "local", nil, nil, nil, nil, nil, nil, nil, nil, nil},
+		{"c-external", "External", nil, nil, nil, nil, nil, nil, nil, nil, nil, nil},
 	}, rows)
 }
 

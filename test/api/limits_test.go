@@ -83,6 +83,15 @@ func TestRefusalsDoNotRepeatWhatMayBeSecret(t *testing.T) {
 		"user and password in a host":    `{mode: External, endpoint: {host: "user:` + secret + `@proxy.example.com", port: 1}}`,
 		"a password with spaces":         `{mode: External, endpoint: {host: "user ` + secret + `", port: 1}}`,
 		"a host over its limit":          `{mode: External, endpoint: {host: "` + secret + strings.Repeat("a", 250) + `", port: 1}}`,
+		"a target with a password":       `{provider: local, healthCheck: {targets: [{url: "https://user:` + secret + `@example.com/"}]}}`,
+		"such a target twice":            `{provider: local, healthCheck: {targets: [{url: "https://u:` + secret + `@a/"}, {url: "https://u:` + secret + `@a/"}]}}`,
+		"a target with too bad a port":   `{provider: local, healthCheck: {targets: [{url: "https://user:` + secret + `@example.com:99999/"}]}}`,
+		"a target without a scheme":      `{provider: local, healthCheck: {targets: [{url: "user:` + secret + `@example.com"}]}}`,
+		"a target over its limit":        `{provider: local, healthCheck: {targets: [{url: "https://u:` + secret + `@a/` + strings.Repeat("a", 2048) + `"}]}}`,
+		"a target that is a string":      `{provider: local, healthCheck: {targets: ["https://user:` + secret + `@example.com/"]}}`,
+		"targets that are a string":      `{provider: local, healthCheck: {targets: "https://user:` + secret + `@example.com/"}}`,
+		"a target of mode External":      `{mode: External, endpoint: {host: a, port: 1}, maxAge: 1h, healthCheck: {targets: [{url: "https://u:` + secret + `@a/"}]}}`,
+		"a target beside another fault":  `{provider: local, port: 0, healthCheck: {quorum: 3, targets: [{url: "https://user:` + secret + `@example.com/"}]}}`,
 		"a field that isn't there":       `{provider: local, auth: {secretRef: {name: a}, password: "` + secret + `"}}`,
 	}
 	ns := namespace(t)

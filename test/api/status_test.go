@@ -32,11 +32,13 @@ func fullStatus() v1alpha1.ProxyStatus {
 		ProviderID:         "gcp-eu://project/europe-west1-b/px-abc",
 		IP:                 "192.0.2.10",
 		Port:               3128,
+		ExitIP:             "203.0.113.7",
 		Zone:               "europe-west1-b",
 		Instance:           &v1alpha1.Instance{Incarnation: 7, Name: "px-abc", SpecHash: "1:0123456789abcdef"},
 		LastFailure:        &v1alpha1.Failure{Class: "QuotaExceeded", Inputs: "0123456789abcdef"},
 		Conditions: []metav1.Condition{
 			condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonCreated),
+			condition(v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy),
 			condition(v1alpha1.ConditionProvisioned, metav1.ConditionTrue, v1alpha1.ReasonCreated),
 		},
 	}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/providers"
+)
+
+// budget bounds how many machines of a namespace are down at a time because the operator chose to replace them: for drift,
+// a rotated Secret, age, a move, a request, or their health. Without it one edit of a Secret takes a whole fleet down
+// (kubernetes-sigs/karpenter#957).
+//
+// A slot is taken before the machine is deleted and held until its successor is Ready, so that a rollout of something that
+// doesn't work stops by itself. It goes back early where the successor can't be made for want of quota or capacity.
+type budget struct {
+	mu    sync.Mutex
+	slots map[types.UID]slot
+	known map[string]bool      // namespaces whose slots were rebuilt after a start
+	fleet int                  // Managed Proxies of the namespace that was counted last
+	full  map[string]time.Time // until when nobody counts again in a namespace that had no slot left
+}
+
+// The waits for a slot. In a large fleet many wait, and whoever comes next takes the one that is free.
+const (
+	countAgain  = time.Second
+	waitForEach = 10 * time.Millisecond
+)
+
+type slot struct {
+	namespace   string
+	incarnation int64     // of the machine that was taken down
+	since       time.Time // when it was taken
+}
+
+// share is how many of n may be down: the given number or part of them, rounded down, and at least one.
+func share(of intstr.IntOrString, n int) int {
+	most, err := intstr.GetScaledValueFromIntOrPercent(&of, n, false)
+	if err != nil {
+		return 1
+	}
+	return max(1, most)
+}
+
+// isFull reports whether the namespace had no slot left a moment ago. A fleet that waits must not count itself all the time.
+func (b *budget) isFull(namespace string, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Before(b.full[namespace])
+}
+
+// claim asks for a slot for one Proxy.
+type claim struct {
+	of          *v1alpha1.Proxy
+	incarnation int64            // of the machine that is to go
+	fleet       []v1alpha1.Proxy // all of the namespace
+	most        intstr.IntOrString
+	stuck       time.Duration // how long a slot is held though no successor can be made
+	now         time.Time
+	unguarded   map[Guard]bool
+}
+
+// take takes a slot, or reports that none is free. Who has one keeps it.
+func (b *budget) take(c claim) bool {
+	p, now := c.of, c.now
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.slots == nil {
+		b.slots, b.known, b.full = map[types.UID]slot{}, map[string]bool{}, map[string]time.Time{}
+	}
+	if !b.known[p.Namespace] {
+		b.known[p.Namespace] = true
+		if !c.unguarded[GuardSlotsRebuilt] {
+			b.rebuild(c.fleet, now)
+		}
+	}
+	byUID := make(map[types.UID]*v1alpha1.Proxy, len(c.fleet))
+	managed := 0
+	for i := range c.fleet {
+		q := &c.fleet[i]
+		byUID[q.UID] = q
+		if q.Spec.Mode != v1alpha1.ModeExternal && q.DeletionTimestamp.IsZero() {
+			managed++
+		}
+	}
+	b.fleet = managed
+	used := b.usedByOthers(c, byUID)
+	if _, has := b.slots[p.UID]; has {
+		return true // also when the fleet has shrunk meanwhile: two who wait for each other's slots would wait for ever
+	}
+	if used >= share(c.most, managed) {
+		b.full[p.Namespace] = now.Add(countAgain)
+		return false
+	}
+	b.slots[p.UID] = slot{p.Namespace, c.incarnation, now}
+	return true
+}
+
+// usedByOthers counts the slots of the claim's namespace but its own, after those that are over have gone back.
+func (b *budget) usedByOthers(c claim, byUID map[types.UID]*v1alpha1.Proxy) int {
+	used := 0
+	for uid, s := range b.slots {
+		switch {
+		case s.namespace != c.of.Namespace:
+		case s.over(byUID[uid], c.stuck, c.now) && !c.unguarded[GuardSlotFreed]:
+			delete(b.slots, uid)
+		case uid != c.of.UID:
+			used++
+		}
+	}
+	return used
+}
+
+// over reports whether a slot is free again: the Proxy is gone, its next machine is Ready, nothing is to be replaced any
+// more, or none can be made for so long that it says nothing about what is being rolled out.
+func (s slot) over(p *v1alpha1.Proxy, stuck time.Duration, now time.Time) bool {
+	if p == nil || !p.DeletionTimestamp.IsZero() {
+		return true
+	}
+	next := p.Status.Instance != nil && p.Status.Instance.Incarnation > s.incarnation
+	ready := meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady)
+	calm := !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReconciling)
+	if ready && (next || (calm && now.Sub(s.since) > settle)) { // the user took the change back before it was acted on
+		return true
+	}
+	reason := reasonAt(p, v1alpha1.ConditionProvisioned)
+	full := reason == v1alpha1.ReasonQuotaExceeded || reason == v1alpha1.ReasonCapacityExhausted
+	return full && now.Sub(s.since) > stuck
+}
+
+// rebuild gives slots to those that an earlier process has taken down: they had a machine, and have none that works yet.
+func (b *budget) rebuild(fleet []v1alpha1.Proxy, now time.Time) {
+	for i := range fleet {
+		p := &fleet[i]
+		in := readIntent(p)
+		if p.Spec.Mode == v1alpha1.ModeExternal || !p.DeletionTimestamp.IsZero() || in == nil || meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady) {
+			continue
+		}
+		provisioned := meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionProvisioned)
+		switch {
+		case reasonAt(p, v1alpha1.ConditionProvisioned) == v1alpha1.ReasonReplacing: // gone, and its successor not asked for
+			b.slots[p.UID] = slot{p.Namespace, in.Incarnation, now}
+		case in.Incarnation > 1 && (!provisioned || prior(p) == "Unknown"): // the successor doesn't work yet
+			b.slots[p.UID] = slot{p.Namespace, in.Incarnation - 1, now}
+		}
+	}
+}
+
+// voluntary reports whether the step takes down a machine that serves, or that did once, though it could stay.
+func (s Seen) voluntary(st Step) bool {
+	if st.Do != Destroy || s.Deleting {
+		return false
+	}
+	i := s.running()
+	if i == nil || i.Ref != st.Of || (s.Vitals.Probed && !s.Vitals.Booted) {
+		return false // nobody is served by it
+	}
+	switch st.Cause {
+	case CauseDrift, CauseMoved, CauseRequested, CauseAge, CauseUnhealthy:
+		return true
+	default:
+		return false
+	}
+}
+
+// mayDisrupt reports whether a voluntary step may go: its successor could be made now, and the namespace's budget has a
+// slot left.
+func (r *ProxyReconciler) mayDisrupt(ctx context.Context, p *v1alpha1.Proxy, s Seen, st Step) (bool, error) {
+	if !s.voluntary(st) || r.off(GuardBudget) {
+		return true, nil
+	}
+	if r.shut(s) || (r.budget.isFull(p.Namespace, r.Clock.Now()) && !r.budget.has(p.UID)) {
+		return false, nil
+	}
+	var fleet v1alpha1.ProxyList
+	if err := r.List(ctx, &fleet, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list Proxies: %w", err)
+	}
+	return r.budget.take(claim{
+		of: p, incarnation: s.newest(), fleet: fleet.Items, most: r.disruption(), stuck: max(r.HealthDefaults.BootDeadline, settle),
+		now: r.Clock.Now(), unguarded: r.Unguarded,
+	}), nil
+}
+
+func (r *ProxyReconciler) disruption() intstr.IntOrString {
+	if r.DisruptionBudget == (intstr.IntOrString{}) {
+		return intstr.FromString("10%")
+	}
+	return r.DisruptionBudget
+}
+
+// shut reports whether creates are held in all the places where the successor could be made.
+func (r *ProxyReconciler) shut(s Seen) bool {
+	g, ok := r.Providers[s.Want.Account].Provider.(interface{ Shut(zone string) bool })
+	if !ok {
+		return false
+	}
+	zones := s.Want.Candidates
+	if len(zones) == 0 {
+		zones = []string{""}
+	}
+	for _, z := range zones {
+		if !g.Shut(z) {
+			return false
+		}
+	}
+	return true
+}
+
+var _ interface{ Shut(zone string) bool } = (*providers.Guarded)(nil)
+
+func (b *budget) has(uid types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.slots[uid]
+	return ok
+}
+
+// waiting is when who waits for a slot comes again.
+func (b *budget) waiting() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return min(max(pollMax, time.Duration(b.fleet)*waitForEach), driftPoll)
+}
+
+// waits is the step of a Proxy whose machine is to be replaced when there is a slot.
+func (s Seen) waits(st Step, after time.Duration) Step {
+	return Step{Do: Wait, Keep: s.running(), Cause: st.Cause, After: after}
+}

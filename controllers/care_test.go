@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/proxy-operator/proxy-operator/internal/health"
+	"github.com/proxy-operator/proxy-operator/providers"
+)
+
+// cared is a probed machine of the first incarnation, asked for an hour ago, that worked once.
+func cared(state health.Health, since time.Duration) scene {
+	return seen(exact).machine(1).intent(1, time.Hour).with(func(s *Seen) {
+		s.Want.Care = Care{Remediate: true, ReplaceAfter: 2 * time.Minute, BootDeadline: 10 * time.Minute}
+		s.Vitals = Vitals{Probed: true, Of: ref("m1"), Health: state, Booted: true, Since: noon.Add(-since)}
+	})
+}
+
+// neverWorked is the same, asked for some time ago, through which no request has got.
+func neverWorked(state health.Health, age time.Duration) scene {
+	s := cared(state, time.Minute).intent(1, age)
+	s.Vitals.Booted = false
+	return s
+}
+
+func TestCondemnedAt(t *testing.T) {
+	born := noon.Add(-time.Hour)
+	boots := func(s *Seen) { s.Instances[0].State = providers.StateProvisioning }
+	cases := map[string]struct {
+		why  string
+		seen scene
+		want doom
+	}{
+		"a machine that works stays": {
+			why: "nothing is wrong", seen: cared(health.Healthy, time.Hour), want: doom{},
+		},
+		"a machine that worked has some time to come back": {
+			why: "a daemon that restarts is no reason", seen: cared(health.Unhealthy, time.Minute), want: doom{noon.Add(time.Minute), CauseUnhealthy},
+		},
+		"a machine that worked isn't bound by its boot deadline": {
+			why: "it is an hour old, and that is long over", seen: cared(health.Unhealthy, 0), want: doom{noon.Add(2 * time.Minute), CauseUnhealthy},
+		},
+		"a machine of which nothing is known stays": {
+			why: "the target may be down", seen: cared(health.Unknown, time.Hour), want: doom{},
+		},
+		"a machine that isn't watched stays": {
+			why: "there are no targets", seen: cared("", time.Hour), want: doom{},
+		},
+		"remediation None leaves a machine that worked alone": {
+			why: "the user wants to look at it", seen: cared(health.Unhealthy, time.Hour).with(func(s *Seen) { s.Want.Care.Remediate = false }), want: doom{},
+		},
+		"a verdict on another machine says nothing": {
+			why: "it is the one before", seen: cared(health.Unhealthy, time.Hour).with(func(s *Seen) { s.Vitals.Of = ref("m0") }), want: doom{},
+		},
+		"a pool that is held condemns nobody that worked": {
+			why: "so many at once is hardly their own fault", seen: cared(health.Unhealthy, time.Hour).with(func(s *Seen) { s.Vitals.Held = true }), want: doom{},
+		},
+		"a pool that is held condemns nobody that runs and never worked": {
+			why: "the same", seen: neverWorked(health.Unhealthy, time.Hour).with(func(s *Seen) { s.Vitals.Held = true }), want: doom{},
+		},
+		"a machine that boots is bound by its deadline though its pool is held": {
+			why:  "it isn't probed, so that nobody else's fault shows",
+			seen: neverWorked("", time.Minute).with(boots, func(s *Seen) { s.Vitals.Held = true }), want: doom{noon.Add(9 * time.Minute), CauseBoot},
+		},
+		"a machine that boots has until its deadline": {
+			why: "from the intent, not from when it was seen", seen: neverWorked("", time.Minute).with(boots), want: doom{noon.Add(9 * time.Minute), CauseBoot},
+		},
+		"a machine that runs and never worked has until its deadline": {
+			why: "cloud-init installs the proxy after the machine runs", seen: neverWorked(health.Unhealthy, time.Minute), want: doom{noon.Add(9 * time.Minute), CauseBoot},
+		},
+		"a machine that runs and of which nobody can tell stays": {
+			why: "a target that is down replaces nobody", seen: neverWorked(health.Unknown, time.Hour), want: doom{},
+		},
+		"remediation None doesn't end the boot deadline": {
+			why:  "it is about machines that worked",
+			seen: neverWorked(health.Unhealthy, time.Minute).with(func(s *Seen) { s.Want.Care.Remediate = false }), want: doom{noon.Add(9 * time.Minute), CauseBoot},
+		},
+		"without a boot deadline a machine boots for ever": {
+			why: "0 means never", seen: neverWorked("", time.Hour).with(boots, func(s *Seen) { s.Want.Care.BootDeadline = 0 }), want: doom{},
+		},
+		"a deadline that is over stays where it was": {
+			why: "a wait until then would be none", seen: neverWorked(health.Unhealthy, time.Hour), want: doom{born.Add(10 * time.Minute), CauseBoot},
+		},
+		"where proxies aren't probed a machine that runs isn't judged": {
+			why: "nobody looked", seen: cared("", time.Hour).with(func(s *Seen) { s.Vitals = Vitals{} }), want: doom{},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			i := c.seen.Instances[0]
+			got := c.seen.condemnedAt(i)
+			require.Equal(t, c.want, got, c.why)
+			want := Cause("")
+			if !c.want.when.IsZero() && !noon.Before(c.want.when) {
+				want = c.want.cause
+			}
+			require.Equal(t, want, c.seen.condemned(i), c.why)
+		})
+	}
+}
+
+func TestTheEarlierOfAgeAndHealthCounts(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		age   time.Duration
+		since time.Duration
+		want  Cause
+	}{
+		"too old before it is given up": {why: "it was to go at a time between", age: time.Hour, since: 10 * time.Second, want: CauseAge},
+		"given up before it is too old": {why: "it is young", age: 24 * time.Hour, since: 10 * time.Second, want: CauseUnhealthy},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := cared(health.Unhealthy, c.since).with(func(s *Seen) { s.Want.Care.MaxAge = c.age })
+			require.Equal(t, c.want, s.condemnedAt(s.Instances[0]).cause, c.why)
+		})
+	}
+}
+
+func TestTheMomentOfItsDoomIsTooLate(t *testing.T) {
+	s := cared(health.Unhealthy, 2*time.Minute)
+	require.Equal(t, CauseUnhealthy, s.condemned(s.Instances[0]), "or a wait until then would end in another wait of nothing")
+	s.Now = s.Now.Add(-time.Nanosecond)
+	require.Empty(t, s.condemned(s.Instances[0]))
+	require.Equal(t, time.Nanosecond, s.untilDoom(s.Instances[0], driftPoll))
+	require.Equal(t, driftPoll, cared(health.Healthy, 0).untilDoom(s.Instances[0], driftPoll), "who isn't condemned is looked at as ever")
+}
+
+func TestTheBootDeadlineDoubles(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		boots int
+		from  time.Duration
+		want  time.Duration
+	}{
+		"the first machine has the time of the spec":    {"nothing failed yet", 0, 10 * time.Minute, 10 * time.Minute},
+		"the second has twice as long":                  {"what failed once fails again, most often", 1, 10 * time.Minute, 20 * time.Minute},
+		"the fifth has sixteen times as long":           {"the same", 4, 10 * time.Minute, 160 * time.Minute},
+		"no machine has more than a day":                {"somebody may have mended it from outside", 9, 10 * time.Minute, 24 * time.Hour},
+		"the longest deadline isn't doubled":            {"the same", 1, 24 * time.Hour, 24 * time.Hour},
+		"a count from a forged ledger doesn't overflow": {"a deadline below zero would delete at once", 1 << 40, 30 * time.Second, 30 * time.Second << mostDoubled},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := seen(exact).intent(2, time.Minute)
+			s.Intent.Boots = c.boots
+			require.Equal(t, c.want, s.bootDeadline(c.from), c.why)
+		})
+	}
+	require.Equal(t, time.Minute, seen(exact).bootDeadline(time.Minute), "without a ledger nothing is known to have failed")
+}
+
+func TestBootsBefore(t *testing.T) {
+	cases := map[string]struct {
+		why  string
+		seen scene
+		hash string
+		want int
+	}{
+		"the first machine": {"there was none before", seen(exact), wantedHash(), 0},
+		"one that was given up counts": {
+			"the next has longer", seen(exact).intent(3, time.Hour).with(boots(1), func(s *Seen) { s.Calls.BootFailed = 3 }), wantedHash(), 2,
+		},
+		"one that went for another reason doesn't count": {
+			"a machine that the cloud took away may have been about to work", seen(exact).intent(3, time.Hour).with(boots(1)), wantedHash(), 1,
+		},
+		"one that was given up long before counts once": {
+			"its successor's intent has it already", seen(exact).intent(3, time.Hour).with(boots(1), func(s *Seen) { s.Calls.BootFailed = 2 }), wantedHash(), 1,
+		},
+		"one that worked begins anew": {
+			"the inputs are good", seen(exact).intent(3, time.Hour).with(boots(2), func(s *Seen) { s.Calls.Booted, s.Calls.BootedIs = 3, true }), wantedHash(), 0,
+		},
+		"that an earlier one worked doesn't count": {
+			"the inputs may have changed since", seen(exact).intent(3, time.Hour).with(boots(2), func(s *Seen) { s.Calls.Booted, s.Calls.BootedIs = 2, true }), wantedHash(), 2,
+		},
+		"other inputs begin anew": {
+			"a mended cloud-init mustn't wait for the broken one", seen(exact).intent(3, time.Hour).with(boots(4), func(s *Seen) { s.Calls.BootFailed = 3 }), "v1:other", 0,
+		},
+		"the count has an end": {
+			"the deadline has one too", seen(exact).intent(30, time.Hour).with(boots(mostDoubled), func(s *Seen) { s.Calls.BootFailed = 30 }), wantedHash(), mostDoubled,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, c.seen.bootsBefore(c.hash), c.why)
+		})
+	}
+}
+
+// boots sets how many machines failed before that of the intent.
+func boots(n int) func(*Seen) { return func(s *Seen) { s.Intent.Boots = n } }
+
+func TestMachinesMadeTogetherDoNotGoTogether(t *testing.T) {
+	const age = 10 * time.Hour
+	s := seen(exact).intent(1, 0).with(func(s *Seen) { s.Want.Care.MaxAge = age })
+	at := map[time.Time]int{}
+	for n := range 100 {
+		uid := fmt.Sprintf("%x", sha256.Sum256([]byte{byte(n)}))[:32]
+		i := providers.Instance{Tags: providers.Tags{OwnerUID: uid, Incarnation: 1}, CreatedAt: noon}
+		d := s.oldAt(i)
+		require.Equal(t, CauseAge, d.cause)
+		require.False(t, d.when.After(noon.Add(age)), "never later than the spec says")
+		require.False(t, d.when.Before(noon.Add(age-age/10)), "at most a tenth earlier")
+		require.Equal(t, d, s.oldAt(i), "every look gives the same time")
+		at[d.when.Truncate(age/100)]++
+	}
+	for when, n := range at {
+		require.Less(t, n, 30, "%s", when)
+	}
+	require.Greater(t, len(at), 7, "they are spread over the whole tenth")
+	s.Want.Care.MaxAge = 0
+	require.Zero(t, s.oldAt(providers.Instance{CreatedAt: noon.Add(-1000 * time.Hour)}), "for ever if left out")
+}

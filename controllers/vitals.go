@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/internal/health"
+)
+
+// The messages about health.
+const (
+	messageHealthy   = "Requests get through the proxy."
+	messageProbing   = "No request has got through the proxy yet."
+	messageNoMachine = "There is no machine to probe."
+	messageNoTargets = "There is nothing to ask for through the proxy; set spec.healthCheck.targets, or the operator's --judge-url or --health-target."
+)
+
+// healthy is the condition Healthy. Unknown is kept for a machine that has never worked: it boots, or it never will.
+func (v Vitals) healthy() *cond {
+	switch {
+	case !v.Probed:
+		return nil
+	case v.NoTargets:
+		return &cond{metav1.ConditionUnknown, v1alpha1.ReasonNoTargets, messageNoTargets}
+	case v.Health == health.Healthy:
+		return &cond{metav1.ConditionTrue, v1alpha1.ReasonHealthy, messageHealthy}
+	case v.Health == health.Unhealthy && v.Booted:
+		return &cond{metav1.ConditionFalse, v.Reason, fmt.Sprintf("Requests don't get through the proxy: %s.", saying(v.Reason))}
+	case v.Health == health.Unhealthy:
+		return &cond{metav1.ConditionUnknown, v.Reason, fmt.Sprintf("No request has got through the proxy yet: %s.", saying(v.Reason))}
+	case v.Health == health.Unknown && othersFault(v.Reason):
+		return &cond{metav1.ConditionUnknown, v.Reason, fmt.Sprintf("No request has got through the proxy yet: %s.", saying(v.Reason))}
+	case v.Health == health.Unknown:
+		return &cond{metav1.ConditionUnknown, v1alpha1.ReasonProbing, messageProbing}
+	default:
+		return &cond{metav1.ConditionUnknown, v1alpha1.ReasonProbing, messageNoMachine}
+	}
+}
+
+// weigh completes a verdict on a proxy that is provisioned or not with what is known of its health: a machine that runs is
+// Ready only when requests get through it. Where proxies aren't probed, Ready is Provisioned.
+func (v Vitals) weigh(w verdict) verdict {
+	w.healthy, w.ready = v.healthy(), w.provisioned
+	switch {
+	case w.healthy == nil:
+		return w
+	case w.provisioned.status != metav1.ConditionTrue: // what is known is of a machine that goes
+		w.healthy = &cond{metav1.ConditionUnknown, v1alpha1.ReasonProbing, messageNoMachine}
+		return w
+	}
+	if w.exitIP = v.ExitIP; w.healthy.status == metav1.ConditionTrue {
+		return w
+	}
+	w.ready = &cond{metav1.ConditionFalse, w.healthy.reason, w.healthy.message}
+	switch {
+	case needsPerson(w.healthy.reason):
+		if w.stalled == nil {
+			w.stalled = &cond{metav1.ConditionTrue, w.healthy.reason, w.healthy.message}
+		}
+	case w.healthy.status == metav1.ConditionUnknown && w.reconciling == nil:
+		w.reconciling = &cond{metav1.ConditionTrue, w.healthy.reason, w.healthy.message}
+	}
+	return w
+}
+
+// beginHealth makes the condition Healthy be there from the first pass on.
+func (r *ProxyReconciler) beginHealth(p *v1alpha1.Proxy) {
+	if r.Health != nil && meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionHealthy) == nil {
+		set(p, v1alpha1.ConditionHealthy, cond{metav1.ConditionUnknown, v1alpha1.ReasonProbing, messageNoMachine})
+	}
+}
+
+// needsPerson reports whether no wait will help.
+func needsPerson(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonNoTargets, v1alpha1.ReasonTargetDenied, v1alpha1.ReasonProxyDenied:
+		return true
+	default:
+		return false
+	}
+}
+
+// othersFault reports whether a probe failed for something that never counts against the proxy. It keeps a proxy without a
+// verdict waiting, and somebody must be told what for.
+func othersFault(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonTargetError, v1alpha1.ReasonTargetDenied, v1alpha1.ReasonLocalError:
+		return true
+	default:
+		return false
+	}
+}
+
+// saying puts a probe's reason into words.
+func saying(reason string) string {
+	if s, ok := sayings()[reason]; ok {
+		return s
+	}
+	return "reason " + reason
+}
