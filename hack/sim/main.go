@@ -15,8 +15,8 @@ import (
 )
 
 type options struct {
-	plans, pairs, fleets, objects, perMutant int
-	seed                                     uint64
+	plans, pairs, fleets, objects, probed, perMutant int
+	seed                                             uint64
 }
 
 func main() {
@@ -25,6 +25,7 @@ func main() {
 	flag.IntVar(&o.pairs, "pairs", 0, "plans of two faults")
 	flag.IntVar(&o.fleets, "fleets", 0, "plans of many Proxies and several faults")
 	flag.IntVar(&o.objects, "objects", 20, "Proxies of a fleet")
+	flag.IntVar(&o.probed, "probed", 2000, "plans with probes")
 	flag.IntVar(&o.perMutant, "per-mutant", 500, "plans that each mutant is run on, beside its own; 0: until it is caught")
 	flag.Uint64Var(&o.seed, "seed", 1, "what pairs and fleets are drawn from")
 	flag.Parse()
@@ -47,8 +48,9 @@ func run(o options) error {
 	if o.plans > 0 {
 		plans = e.Slice(o.plans)
 	}
-	fmt.Printf("%d of %d plans of one fault; seed %d: %d of two, %d of fleets\n", len(plans), len(e.Plans), o.seed, o.pairs, o.fleets)
+	fmt.Printf("%d of %d plans of one fault; seed %d: %d of two, %d of fleets, %d with probes\n", len(plans), len(e.Plans), o.seed, o.pairs, o.fleets, o.probed)
 	plans = append(append(plans[:len(plans):len(plans)], e.Pairs(o.pairs, o.seed)...), sim.Fleets(o.fleets, o.objects, o.seed)...)
+	plans = append(plans, sim.Probed(o.probed, o.seed)...)
 	results, err := e.RunAll(plans, nil)
 	if err != nil {
 		return err

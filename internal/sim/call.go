@@ -28,11 +28,17 @@ const (
 	Get    Op = "get"
 	List   Op = "list"
 	Delete Op = "delete"
+
+	// Of the collector's sweeps alone.
+	Owners    Op = "live list of Proxies"
+	NoteRead  Op = "live read of ConfigMap"
+	NoteWrite Op = "write of ConfigMap"
 )
 
 var (
-	apiCalls      = []Op{Live, Secret, Patch, Status}
-	apiWrites     = []Op{Patch, Status}
+	proxyWrites   = []Op{Patch, Status}
+	apiCalls      = []Op{Live, Secret, Patch, Status, Owners, NoteRead, NoteWrite}
+	apiWrites     = []Op{Patch, Status, NoteWrite}
 	cloudCalls    = []Op{Create, Get, List, Delete}
 	cloudMutation = []Op{Create, Delete}
 	anyCall       = slices.Concat([]Op{Cached}, apiCalls, cloudCalls)
@@ -50,6 +56,7 @@ type Duration = time.Duration
 // latency is how long a call takes on a good day.
 var latency = map[Op]Duration{
 	Live: 5 * time.Millisecond, Secret: 5 * time.Millisecond, Patch: 10 * time.Millisecond, Status: 10 * time.Millisecond,
+	Owners: 20 * time.Millisecond, NoteRead: 5 * time.Millisecond, NoteWrite: 10 * time.Millisecond,
 	Create: 400 * time.Millisecond, Get: 80 * time.Millisecond, List: 150 * time.Millisecond, Delete: 200 * time.Millisecond,
 }
 
@@ -60,12 +67,15 @@ type call struct {
 	at   time.Time // when it was sent
 	by   *process
 	key  types.NamespacedName
-	user int // step of the newest act of a user before the call
+	uid  types.UID // of the object that a write is meant for
+	in   string    // account, of a call to a cloud
+	user int       // step of the newest act of a user before the call
 
 	request providers.CreateRequest // of a create
 	intent  time.Time               // that the create is for
 	ref     providers.Ref           // of a get or delete, and of what a create answered
 	machine *providers.Instance     // that a delete hits, as it truly is before it
+	listed  []providers.Instance    // that a list showed
 	proxy   *v1alpha1.Proxy         // that a live read answered, or a write left
 	was     *v1alpha1.Proxy         // before a write
 
@@ -97,7 +107,7 @@ func (w *World) enter(c *call) {
 	w.usersAct()
 	c.user = w.lastAct
 	c.at = w.now()
-	w.ops = append(w.ops, Seen{c.op, w.machineAlive()})
+	w.ops = append(w.ops, Seen{c.op, w.machineAlive(), c.by.pass.sweep})
 	w.outages(c)
 	for i := range w.faults {
 		f := &w.faults[i]
@@ -105,14 +115,19 @@ func (w *World) enter(c *call) {
 			continue
 		}
 		k := findFault(f.Kind)
-		if !slices.Contains(k.hits, c.op) {
+		if !slices.Contains(k.hits, c.op) || (k.sweeps && !c.by.pass.sweep) {
 			continue
 		}
 		f.struck = true
 		w.struck, w.changed = w.now(), w.now()
 		w.note("%s strikes %s", f.Happening, c.op)
 		w.ends(k.lasts(f.Arg))
-		w.over = w.now().Add(k.lasts(f.Arg) + time.Second)
+		if t := w.now().Add(k.lasts(f.Arg) + time.Second); t.After(w.over) {
+			w.over = t
+		}
+		if t := w.now().Add(k.lasts(f.Arg)); !k.health && t.After(w.probes.disturbed) {
+			w.probes.disturbed = t
+		}
 		k.strike(w, c, f.Arg)
 	}
 }

@@ -5,6 +5,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +21,9 @@ import (
 	"github.com/proxy-operator/proxy-operator/internal/sim/cloud"
 	"github.com/proxy-operator/proxy-operator/providers"
 )
+
+// errUnwatched is what a cache of some namespaces says of any other.
+var errUnwatched = errors.New("unknown namespace for the cache")
 
 // apiDoor is a process's client: reads come from its cache, writes go to the server.
 type apiDoor struct {
@@ -56,12 +60,16 @@ func (d apiDoor) Get(ctx context.Context, id client.ObjectKey, o client.Object, 
 	return p.through(ctx, &call{op: Cached, key: id}, func() error {
 		p.deliver()
 		delete(p.queue, p.pass.key) // this read sees what queued it
+		if id.Namespace != namespace {
+			return errUnwatched
+		}
 		return p.view.Get(ctx, id, o, opts...)
 	})
 }
 
 // List implements client.Reader.
 func (d apiDoor) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	d.p.deliver()
 	return d.p.view.List(ctx, l, opts...)
 }
 
@@ -72,7 +80,7 @@ func (d apiDoor) Patch(ctx context.Context, o client.Object, patch client.Patch,
 
 func (d apiDoor) write(ctx context.Context, op Op, o client.Object, do func() error) error {
 	id := client.ObjectKeyFromObject(o)
-	c := &call{op: op, key: id}
+	c := &call{op: op, key: id, uid: o.GetUID()}
 	return d.p.through(ctx, c, func() error {
 		c.was = d.p.w.proxy(id)
 		err := do()
@@ -105,8 +113,11 @@ func (s statusDoor) Patch(ctx context.Context, o client.Object, patch client.Pat
 // Get implements client.Reader.
 func (d liveDoor) Get(ctx context.Context, id client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	c := &call{op: Live, key: id}
-	if _, ok := o.(*corev1.Secret); ok {
+	switch o.(type) {
+	case *corev1.Secret:
 		c.op = Secret
+	case *corev1.ConfigMap:
+		c.op = NoteRead
 	}
 	return d.p.through(ctx, c, func() error {
 		err := d.p.w.api.Client().Get(ctx, id, o, opts...)
@@ -120,17 +131,18 @@ func (d liveDoor) Get(ctx context.Context, id client.ObjectKey, o client.Object,
 
 // List implements client.Reader.
 func (d liveDoor) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
-	return d.p.w.api.Client().List(ctx, l, opts...)
+	return d.p.through(ctx, &call{op: Owners}, func() error { return d.p.w.api.Client().List(ctx, l, opts...) })
 }
 
 // cloudDoor is a process's way to one account.
 type cloudDoor struct {
 	providers.Provider
-	p *process
+	p       *process
+	account string
 }
 
 func (d cloudDoor) enter(c *call) *call {
-	c.by, c.key = d.p, d.p.pass.key
+	c.by, c.key, c.in = d.p, d.p.pass.key, d.account
 	d.p.w.enter(c)
 	return c
 }
@@ -147,13 +159,28 @@ func (d cloudDoor) Create(ctx context.Context, req providers.CreateRequest) (pro
 	m.request = req
 	c.intent = w.intent(d.p.pass.key)
 	m.at = c.intent
-	m.sent++
+	if m.sent++; m.sent == 1 || d.p.skew < m.skew {
+		m.skew = d.p.skew
+	}
+	w.strays(req)
 	i, err := d.Provider.Create(ctx, req)
 	if c.ref = i.Ref; providers.MutationClass(err) != providers.Ambiguous {
 		m.answered++
 	}
 	w.leave(c, err)
 	return i, err
+}
+
+// strays notes a create that lands while a process works whose clock is more than a minute ahead of the one by which the
+// intent was dated: that process counts it as settled too soon.
+func (w *World) strays(r providers.CreateRequest) {
+	m := w.made[r.Name]
+	for _, p := range w.procs {
+		m.astray = m.astray || p.skew-m.skew > time.Minute
+	}
+	if m.astray && !w.exists(r.Tags.OwnerUID) {
+		w.orphans[r.Tags.OwnerUID] = beyondClocks
+	}
 }
 
 // intent is the time of the newest intent of a Proxy.
@@ -195,6 +222,7 @@ func (d cloudDoor) Delete(ctx context.Context, ref providers.Ref) error {
 func (d cloudDoor) ListByTag(ctx context.Context, sel providers.Selector) ([]providers.Instance, error) {
 	c := d.enter(&call{op: List})
 	list, err := d.Provider.ListByTag(ctx, sel)
+	c.listed = list
 	for _, i := range list {
 		d.p.w.hear(i)
 	}

@@ -16,6 +16,7 @@ type story struct {
 	name  string
 	acts  []Happening // At counts from the beginning of the story
 	zones bool        // needs a cloud with zones
+	once  bool        // the collector has its part in it, and its beginning matters little
 }
 
 // stories lists them.
@@ -43,7 +44,15 @@ func stories() []story {
 		{name: "copy", acts: one("copy", 0)},
 		{name: "replace", acts: one("replace", 0)},
 		{name: "abandon", acts: []Happening{{"abandon", 0, 0}, {"delete", 3, 0}}},
+		{name: "abandon by mistake", acts: []Happening{{"mistake", 0, 0}, {"delete", 3, 0}}},
+		{name: "status names another's machine", acts: one("misname", 0)},
+		{name: "status names another's machine, and delete", acts: []Happening{{"misname", 0, 0}, {"delete", 1, 0}}},
 		{name: "poke", acts: []Happening{{"poke", 0, 0}, {"edit", 5, 3129}}},
+		{name: "wipe, and delete at once", acts: []Happening{{"wipe", 0, 0}, {"delete", 1, 0}}, once: true},
+		{name: "an orphan", acts: one("orphans", 1), once: true},
+		{name: "what is left of an orphan", acts: one("leftover", 1), once: true},
+		{name: "three orphans", acts: one("orphans", 3), once: true},
+		{name: "copied labels", acts: one("relabel", 0), once: true},
 	}
 }
 
@@ -61,6 +70,9 @@ func (s story) at(step int) []Happening {
 func begins(s story, ready int) []int {
 	if len(s.acts) == 0 {
 		return []int{1}
+	}
+	if s.once {
+		return []int{ready + 1}
 	}
 	return []int{4, 7, ready + 1}
 }
@@ -118,7 +130,7 @@ func (c clean) faulty() []Plan {
 			continue
 		}
 		for _, k := range kinds {
-			if !slices.Contains(k.hits, seen.Op) || (k.alive && !seen.Alive) {
+			if k.apart || k.health || !k.canStrike(seen) {
 				continue
 			}
 			args := k.args
@@ -152,7 +164,7 @@ func repeated(steps []Seen) []bool {
 func split(steps []Seen) [][]Seen {
 	var out [][]Seen
 	for i, s := range steps {
-		if s.Op == Cached || i == 0 {
+		if s.Op == Cached || i == 0 || s.Sweep != steps[i-1].Sweep {
 			out = append(out, nil)
 		}
 		out[len(out)-1] = append(out[len(out)-1], s)
@@ -229,7 +241,7 @@ func (e *Exploration) judge(r Result) Result {
 }
 
 func (e *Exploration) compare(r Result) Result {
-	c, ok := e.cleans[Plan{Cloud: r.Plan.Cloud, Users: r.Plan.Users}.String()]
+	c, ok := e.cleans[Plan{Cloud: r.Plan.Cloud, Users: r.Plan.Users, Probe: r.Plan.Probe}.String()]
 	if !ok || r.Plan.Objects > 1 || r.Failure != nil || r.Beyond != "" || len(r.Plan.Faults) == 0 || !r.Reached {
 		return r
 	}
@@ -251,10 +263,10 @@ func (p Plan) machines(clean int) int {
 		n += findAct(u.Kind).machines
 	}
 	n = max(n, clean)
-	replaced := slices.ContainsFunc(p.Users, func(u Happening) bool { return u.Kind == "replace" })
 	for _, f := range p.Faults {
 		n += findFault(f.Kind).costs
-		if f.Kind == "clock" && replaced { // a process that is 5 min behind dates the new machine before the request
+		// A process that is 5 min behind and takes over after the request dates the new machine before it.
+		if f.Kind == "clock" && f.Arg < 0 && slices.ContainsFunc(p.Users, func(u Happening) bool { return u.Kind == "replace" && u.At <= f.At }) {
 			n++
 		}
 	}

@@ -14,6 +14,12 @@ type kind struct {
 	hits []Op  // the calls that it can strike
 	// alive: it needs a machine that lives.
 	alive bool
+	// sweeps: it strikes only calls of a sweep for orphans.
+	sweeps bool
+	// apart: the exploration leaves it out, since not all laws hold under it; it is for plans of its own.
+	apart bool
+	// health: it is of plans with probes alone.
+	health bool
 	// strike does it to the call that is about to be sent.
 	strike func(w *World, c *call, arg int)
 	// lasting is how long its effect goes on; perArg if the argument tells, in seconds.
@@ -32,11 +38,16 @@ func (k *kind) lasts(arg int) Duration {
 	return k.lasting
 }
 
+// canStrike reports whether a call is one that the fault strikes.
+func (k *kind) canStrike(s Seen) bool {
+	return slices.Contains(k.hits, s.Op) && (s.Alive || !k.alive) && (s.Sweep || !k.sweeps)
+}
+
 func seconds(n int) Duration { return Duration(n) * time.Second }
 
 // faults lists every kind.
 func faults() []kind {
-	return slices.Concat(processFaults(), apiFaults(), cacheFaults(), cloudFaults(), machineFaults())
+	return slices.Concat(processFaults(), apiFaults(), cacheFaults(), cloudFaults(), machineFaults(), sweepFaults(), healthFaults())
 }
 
 var kindsByName = func() map[string]*kind {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/providers"
 )
 
 var errInjected = errors.New("injected")
@@ -25,13 +26,13 @@ func apiFaults() []kind {
 	return []kind{
 		{name: "api-500", hits: apiCalls, strike: refuse(apierrors.NewInternalError(errInjected))},
 		{name: "api-429", hits: apiCalls, strike: refuse(apierrors.NewTooManyRequests("slow down", 1))},
-		{name: "rejected", hits: apiWrites, strike: refuse(apierrors.NewInvalid(schema.GroupKind{Group: proxies.Group, Kind: "Proxy"}, "a", nil))},
+		{name: "rejected", hits: proxyWrites, strike: refuse(apierrors.NewInvalid(schema.GroupKind{Group: proxies.Group, Kind: "Proxy"}, "a", nil))},
 		// Applied, and the answer is lost.
 		{name: "api-lost", hits: apiWrites, strike: func(_ *World, c *call, _ int) {
 			c.after = func() error { return apierrors.NewTimeoutError("the answer was lost", 1) }
 		}},
 		// Somebody else writes first.
-		{name: "conflict", hits: apiWrites, strike: func(w *World, c *call, _ int) {
+		{name: "conflict", hits: proxyWrites, strike: func(w *World, c *call, _ int) {
 			if p := w.proxy(c.key); p != nil {
 				q := p.DeepCopy()
 				q.Labels = map[string]string{"touched": c.op.label()}
@@ -67,5 +68,11 @@ func (w *World) outages(c *call) {
 	}
 	if c.op == Get && w.now().Before(w.gets404) {
 		c.cloud.Class = notFound
+	}
+	if c.op == Create && w.now().Before(w.refused) {
+		c.cloud.Class = providers.Permanent
+	}
+	if w.now().Before(w.blind) {
+		w.blinded(c)
 	}
 }

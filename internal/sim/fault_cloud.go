@@ -15,6 +15,17 @@ func with(f cloud.Fault) func(*World, *call, int) {
 	return func(_ *World, c *call, _ int) { c.cloud = f }
 }
 
+// lying is a read that lacks what is there. A list that does is found out by a Get of what status names; if a user wrote
+// another's machine there, nothing finds it out.
+func lying(f cloud.Fault) func(*World, *call, int) {
+	return func(w *World, c *call, _ int) {
+		c.cloud = f
+		if p := w.first(); p != nil && c.op == List && w.namesForeign(p) {
+			w.orphans[string(p.UID)], w.misnamed = beyondMisnamed, true
+		}
+	}
+}
+
 // answers is a fault that answers calls with an error of a class; nothing is done.
 func answers(name string, class providers.ErrorClass, hits []Op, patience Duration) kind {
 	return kind{name: name, hits: hits, patience: patience, strike: with(cloud.Fault{Class: class})}
@@ -42,6 +53,16 @@ func cloudFaults() []kind {
 		answers("full", providers.Capacity, creates, 6*time.Minute),
 		answers("denied", providers.Denied, cloudCalls, 6*time.Minute),
 		answers("invalid", providers.Permanent, creates, 31*time.Minute),
+		// Somebody else's machine has the name.
+		{name: "name-taken", hits: creates, patience: 31 * time.Minute, strike: func(w *World, c *call, _ int) {
+			k := c.request.Key
+			w.foreign = append(w.foreign, w.cloud.PlantForeign(k.Account, k.Zone, c.request.Name))
+		}},
+		// Creates are refused for a while, as by a policy of the account.
+		{name: "refused", args: []int{600}, hits: creates, perArg: true, patience: 31 * time.Minute, strike: func(w *World, c *call, n int) {
+			w.refused = w.now().Add(seconds(n))
+			w.outages(c)
+		}},
 		answers("get-404", providers.NotFound, []Op{Get}, 0),
 		{name: "throttled", hits: cloudCalls, strike: with(cloud.Fault{Class: providers.Throttled, RetryAfter: 90 * time.Second})},
 		{name: "lost", hits: cloudCalls, strike: with(cloud.Fault{LoseAnswer: true})},
@@ -51,8 +72,8 @@ func cloudFaults() []kind {
 		// Accepted, and the operation fails afterwards.
 		{name: "undone", hits: creates, lasting: 10 * time.Second, costs: 1, strike: with(cloud.Fault{VanishAfter: 10 * time.Second})},
 		{name: "page-fails", hits: []Op{List}, strike: with(cloud.Fault{FailPage: 1})},
-		{name: "page-missing", hits: []Op{List}, strike: with(cloud.Fault{DropPage: 1})},
-		{name: "other-account", hits: reads, strike: with(cloud.Fault{Account: accounts[1]})},
+		{name: "page-missing", hits: []Op{List}, strike: lying(cloud.Fault{DropPage: 1})},
+		{name: "other-account", hits: reads, strike: lying(cloud.Fault{Account: accounts[1]})},
 		{name: "gets-404", args: []int{60}, hits: reads, perArg: true, strike: func(w *World, c *call, n int) {
 			w.gets404 = w.now().Add(seconds(n))
 			w.outages(c)

@@ -29,8 +29,8 @@ func processFaults() []kind {
 		{name: "clock", args: []int{300, -300}, hits: anyCall, patience: 6 * time.Minute, strike: func(_ *World, _ *call, n int) {
 			panic(crash{skew: seconds(n)})
 		}},
-		{name: "slow", args: []int{70, 600}, hits: sentCalls, strike: func(w *World, _ *call, n int) { w.sleep(seconds(n)) }},
-		{name: "slow-answer", args: []int{70, 600}, hits: sentCalls, strike: func(w *World, c *call, n int) {
+		{name: "slow", args: []int{70, 600}, hits: sentCalls, perArg: true, strike: func(w *World, _ *call, n int) { w.sleep(seconds(n)) }},
+		{name: "slow-answer", args: []int{70, 600}, hits: sentCalls, perArg: true, strike: func(w *World, c *call, n int) {
 			c.after = func() error { w.sleep(seconds(n)); return nil }
 		}},
 	}

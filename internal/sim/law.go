@@ -19,12 +19,15 @@ type checking struct {
 
 // laws lists them in the order in which they are checked. L10, L12 and L14 are checked at the end of a run, in run.go.
 func laws() []law {
-	return []law{lawOneMachine(), lawNoSurge(), lawNoOrphan(), lawOwnMachinesAlone(), lawNoNeedlessDelete(), lawReadyIsTrue(), lawConditions(), lawNothingSecret(), lawQuiet(), lawPaused(), lawDeadline(), lawPace()}
+	return []law{lawOneMachine(), lawNoSurge(), lawNoOrphan(), lawOwnMachinesAlone(), lawSweep(), lawNoNeedlessDelete(), lawReadyIsTrue(), lawConditions(), lawNothingSecret(), lawQuiet(), lawPaused(), lawDeadline(), lawPace(), lawBudget(), lawRetryAfter(), lawGate(), lawCollected(), lawProbed(), lawChoice(), lawHeld(), lawBoots(), lawLoop()}
 }
 
 // check checks every law.
 func (w *World) check(c *call) {
-	w.all = w.cloud.All()
+	w.lookAround()
+	for _, r := range w.cloud.InFlight() {
+		w.strays(r)
+	}
 	for _, l := range w.checks {
 		if w.failure != nil {
 			return

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/proxy-operator/proxy-operator/providers"
@@ -45,12 +46,7 @@ func (w *World) twins(uid string, twins []providers.Instance, since map[string]t
 		delete(since, uid)
 		return ""
 	}
-	doubt := w.beyond != ""
-	for _, i := range twins {
-		m := w.made[i.Name]
-		doubt = doubt || (m != nil && m.answered < m.sent)
-	}
-	if !doubt {
+	if !w.doubtful(uid, twins) {
 		return fmt.Sprintf("%d machines, and no create is unanswered: %s and %s", len(twins), twins[0].Ref, twins[1].Ref)
 	}
 	if _, ok := since[uid]; !ok {
@@ -61,4 +57,12 @@ func (w *World) twins(uid string, twins []providers.Instance, since map[string]t
 		return fmt.Sprintf("twins for %s: %s and %s", d, twins[0].Ref, twins[1].Ref)
 	}
 	return ""
+}
+
+// doubtful reports whether twins can come about: nobody can tell what became of a create, or knows of a machine.
+func (w *World) doubtful(uid string, twins []providers.Instance) bool {
+	return w.beyond != "" || w.orphans[uid] != "" || slices.ContainsFunc(twins, func(i providers.Instance) bool {
+		m := w.made[i.Name]
+		return m != nil && (m.answered < m.sent || m.astray)
+	})
 }

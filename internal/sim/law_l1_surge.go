@@ -17,7 +17,7 @@ func lawNoSurge() law {
 					since[i.Ref] = w.now()
 				}
 			}
-			if c == nil || c.op != Create || w.beyond != "" {
+			if c == nil || c.op != Create || w.beyond != "" || w.orphans[c.request.Tags.OwnerUID] != "" {
 				return ""
 			}
 			for _, i := range w.all {

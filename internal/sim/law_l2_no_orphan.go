@@ -4,16 +4,16 @@ package sim
 
 func lawNoOrphan() law {
 	return law{"L2", "a Proxy never vanishes while a machine of it exists or a create for it is under way", plain(func(w *World, _ *call) string {
-		if w.beyond == beyondUnheld {
-			return ""
-		}
 		for _, i := range w.all {
-			if i.Tags.Installation == installation && w.owner(i) == nil && !w.abandoned(i) {
+			if !w.orphan(i) {
+				continue
+			}
+			if w.left = w.excusedOrphan(i.Tags.OwnerUID); w.left == "" {
 				return "the Proxy of " + i.Ref.String() + " is gone"
 			}
 		}
 		for _, r := range w.cloud.InFlight() {
-			if !w.letGo[r.Tags.OwnerUID] && !w.exists(r.Tags.OwnerUID) {
+			if w.excusedOrphan(r.Tags.OwnerUID) == "" && !w.exists(r.Tags.OwnerUID) {
 				return "the Proxy of a create under way is gone"
 			}
 		}
@@ -28,4 +28,18 @@ func (w *World) exists(uid string) bool {
 		}
 	}
 	return false
+}
+
+// Why a machine may be there without its Proxy, until the collector has found it.
+const (
+	leftPlanted = "it was there before"
+	leftLetGo   = "a user let it go"
+)
+
+// excusedOrphan tells why machines of an owner may be without it; empty: they may not.
+func (w *World) excusedOrphan(uid string) string {
+	if w.letGo[uid] {
+		return leftLetGo
+	}
+	return w.orphans[uid]
 }

@@ -35,10 +35,17 @@ func (w *World) needless(c *call) string {
 	if w.secret() == nil {
 		return "a machine that runs is deleted, and the Secret is gone to make another"
 	}
-	if w.wanted(p, *c.machine) == "" {
+	switch w.wanted(p, *c.machine) {
+	case "":
+		if w.blamed(c) {
+			return ""
+		}
 		return "it runs, is wanted, and is deleted: " + c.ref.String()
+	case unwell:
+		return w.tooSoon(*c.machine)
+	default:
+		return ""
 	}
-	return ""
 }
 
 // replaceAsked is the time before which machines are to be replaced; zero: none.

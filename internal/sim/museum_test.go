@@ -65,6 +65,42 @@ func TestMuseum(t *testing.T) {
 		"cluster-operator#648": {
 			"recreated, and started with a view from before", []string{"gce,recreate@44,travel@101:3", "pod,recreate@20,travel@30:3"}, 2},
 
+		// Of the collector of orphans, and of accounts.
+		"machine-controller-manager#657": {
+			"restarted while the API server is down, or without its objects: no sweep deletes what it can't find", []string{
+				"gce,objects=5,poke@150,poke@300,crash-before@200,api-down@201:900", "gce,objects=5,poke@150,poke@300,proxies-lost@200:1200"}, 5},
+		"machine-controller-manager#583": {
+			"a machine is made while a sweep waits for its list", []string{"pod,copy@28,overtaken@26:20", "do,copy@66,overtaken@65:20"}, 2},
+		"machine-controller-manager-provider-aws#127": {
+			"a Proxy goes and comes again within a sweep", []string{"pod,recreate@28,overtaken@26:20", "gce,recreate@48,overtaken@46:20"}, 2},
+		"machine-controller-manager#718": {
+			"another installation's machines, those of a namespace that isn't watched, and a person's are there in every run",
+			[]string{"gce", "gce,relabel@45"}, 1},
+		"machine-controller-manager-provider-azure#207": {
+			"orphans on three pages, of which one fails or is missing", []string{"gce,orphans@45:7", "gce,orphans@45:7,page-fails@67", "gce,orphans@45:7,page-missing@67"}, 1},
+		"cluster-api-provider-hetzner#1331": {
+			"20 Proxies, and the account is throttled, full or refuses", []string{
+				"gce,objects=20,throttled@30", "do,objects=20,no-room@30:600", "do,objects=20,refused@30:600"}, 20},
+
+		// Of health.
+		"strimzi-kafka-operator#13079, with probes": {
+			"probes go on for an hour, and nothing is written", []string{"gce,probe", "do,probe", "gce,probe,lossy@60:2"}, 1},
+		"autoscaler#6364": {
+			"the machine is made and never serves: the next one has twice the time, and none is lost when the Secret is mended",
+			[]string{"gce,probe,bad-secret@1:1500"}, 3},
+		"karpenter-provider-aws#9479, with probes": {
+			"a machine is listed as running and doesn't answer", []string{"gce,probe,break@60", "do,probe,break@60"}, 2},
+		"a target's outage replaces nobody": {
+			"it is down for 20 min", []string{"gce,probe,target-down@60:1200", "pod,probe,target-down@30:1200"}, 1},
+		"a bad rollout stops": {
+			"of 20 Proxies two lose their machines, for the user data and for its mending", []string{"gce,objects=20,probe,bad-secret@500:1800"}, 26},
+		"all fall ill, and are well again after 200 s": {
+			"nobody is replaced", []string{"gce,objects=20,probe,all-ill@500:200"}, 20},
+		"an old view called a healthy machine not yet probed": {
+			"the process is new, and its view is from before Ready", []string{"pod,objects=6,seed=1584969120,probe,recreate@145,conflict@85,travel@107:3"}, 7},
+		"what was known of a target went with the last machine that used it": {
+			"the target is down while the only machine is replaced", []string{"pod,seed=880856336,probe,replace@53,target-down@29:1200,conflict@155"}, 2},
+
 		// Found here.
 		"an old view brought Ready back": {
 			"the conditions are one list", []string{"gce,pause@44,edit@46:3129,resume@52,travel@60:3"}, 2},
@@ -79,13 +115,21 @@ func TestMuseum(t *testing.T) {
 		"a create was sent again though its machine was seen and told to go": {
 			"killed before status names the machine, which is then to be replaced", []string{"gce,replace@7,crash-before@6", "pod,replace@7,crash-before@6"}, 2},
 		"an old view sent a create again whose machine had come and gone": {
-			"started with a view from before the machine was replaced", []string{"pod,account@7,travel@34:3", "pod,poke@4,edit@9:3129,travel@29:3"}, 2},
+			"started with a view from before the machine was replaced", []string{"pod,account@7,travel@24:3", "pod,poke@4,edit@9:3129,travel@29:3"}, 2},
 		"the clock alone closed an intent": {
 			"killed before status names the machine, and the clock jumps", []string{"do,clock@6:300", "do,zone@4:1,clock@9:300"}, 1},
 		"a status without Ready read as done": {
 			"the first write fails", []string{"aws,api-500@4", "pod,api-500@4"}, 1},
 		"an older Ready read as done": {
-			"a look fails after an edit", []string{"do,edit@53:3129,revert@56,cloud-500@60", "gce,edit@44:3129,revert@47,lost@51"}, 1},
+			"a look fails after an edit", []string{"do,edit@50:3129,revert@53,cloud-500@51", "gce,edit@44:3129,revert@47,lost@45"}, 1},
+		"a machine that only status named was deleted": {
+			"somebody else's is written into status, and Get doesn't show yet whose it is", []string{"gce,misname@7,delete@8", "gce,misname@37,delete@38,gets-404@38:60"}, 1},
+		"a new machine counted as older than the request that it met": {
+			"the next process's clock is 5 min behind, and its intent lies ahead", []string{"gce,seed=288,replace@37,clock@381:-300,lag@388:200"}, 2},
+		"a twin by a clock that is behind lives for minutes at most": {
+			"the old leader's intent is dated 5 min ago", []string{"do,copy@63,clock@60:-300,old-leader@66:50"}, 3},
+		"an old view's conditions passed for those of the newest generation": {
+			"the lease is lost, and the old leader writes status when the Proxy was changed", []string{"pod,recreate@17,old-leader@16:50"}, 2},
 	}
 	lab, err := NewLab()
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/controllers"
+	"github.com/proxy-operator/proxy-operator/internal/health"
 	"github.com/proxy-operator/proxy-operator/providers"
 )
 
@@ -21,11 +22,17 @@ type Mutant struct {
 	unguarded map[controllers.Guard]bool
 	provider  func(providers.Provider) providers.Provider
 	client    func(client.Client) client.Client
+	guarded   func(providers.Provider) providers.Provider // around the guards
+	prober    func(health.Prober) health.Prober
+	health    func(controllers.Health) controllers.Health
+	unlimited bool     // no guards
 	plans     []string // of more than one fault, where one doesn't show it
 }
 
 // Mutants lists them.
-func Mutants() []Mutant { return slices.Concat(modelled(), ofRules(), ofGuards(), ofDoors()) }
+func Mutants() []Mutant {
+	return slices.Concat(modelled(), ofRules(), ofGuards(), ofDoors(), ofAccounts(), ofSweeps(), ofHealth())
+}
 
 func without(name string, guards ...controllers.Guard) Mutant {
 	m := Mutant{Name: name, unguarded: map[controllers.Guard]bool{}}
@@ -46,7 +53,7 @@ func modelled() []Mutant {
 		without("finalizer off though a create is open", "create open", "gone, not proved").on(
 			"do,delete@6,crash-late@5:55", "gce,delete@6,crash-late@5:55"),
 		without("create again though a create is open", "create open", "create open, can be sent again", "vanished, not proved").on("gce"),
-		without("destroys without reading live", controllers.GuardLiveRead).on("gce,edit@50:3129,revert@53"),
+		without("destroys without reading live", controllers.GuardLiveRead).on("do,edit@56:3129,revert@59,slow@54:70", "gce,edit@37:3129,revert@40,other-account@35"),
 		provided("looks only at what status names", func(p providers.Provider) providers.Provider { return blindLists{p} }).on("gce,replace@7,clock@6:300", "do,crash-after@5"),
 		clientOf("finalizer after the create", func(c client.Client) client.Client { return lateFinalizer{c} }).on("do,delete@6", "pod,delete@6"),
 		without("adopts without comparing what it was made from", controllers.GuardSpecCompared).on("gce,edit@44:3129"),
@@ -61,11 +68,11 @@ func ofRules() []Mutant {
 	return []Mutant{
 		without("twins stay", "left over beside the machine to keep").on("do,wipe@6,crash-after@5"),
 		without("a lost ledger stays lost", "ledger lost").on("do,wipe@53"),
-		without("what vanished needs no proof", "vanished, not proved").on("do,wipe@7,rejected@6"),
+		without("what vanished needs no proof", "vanished, not proved").on("do,wipe@7,old-leader@8:5", "do,wipe@7,rejected@6"),
 		without("on the way out one look is enough", "gone, not proved", "recorded, and never told to go").on(
 			"pod,delete@20,page-missing@21,get-404@22"),
 		without("what is going away isn't waited for", "on its way out", "vanished, not proved").on("gce,edit@44:3129"),
-		without("a held create isn't held", "held back").on("gce,no-room@5:600"),
+		without("a held create isn't held", "held back").on("gce,refused@5:600"),
 	}
 }
 
@@ -73,14 +80,16 @@ func ofRules() []Mutant {
 func ofGuards() []Mutant {
 	return []Mutant{
 		without("a Secret that is gone takes the machine down", controllers.GuardKeepServing, "inputs unusable").on("gce,unsecret@44"),
-		without("incarnations are counted by the ledger alone", controllers.GuardNewest).on("do,wipe@53"),
+		without("incarnations are counted by the ledger alone", controllers.GuardNewest).on("gce,wipe@37,travel@14:1"),
 		without("a no closes the intent of another process", controllers.GuardOwnCreates).on("gce,delete@11,crash-late@5:55,quota@9"),
 		without("sent after the deadline", controllers.GuardDeadline).on("do,slow-answer@4:70"),
 		without("looks only where the spec points", controllers.GuardKnownPlaces).on("gce,account@44"),
-		without("sends a create again without reading live", controllers.GuardLiveRepeat).on("pod,account@7,travel@34:3"),
+		without("sends a create again without reading live", controllers.GuardLiveRepeat).on("pod,account@7,travel@24:3"),
 		without("status is written every time", controllers.GuardEqualStatus).on("pod"),
 		without("the latch is by generation of nothing", controllers.GuardLatchLifts).on("pod,edit@20:3129,invalid@5"),
 		without("a finalizer that was wiped stays off", controllers.GuardFinalizer).on("pod,strip@22"),
+		without("deletes what nothing but status names", controllers.GuardOwn).on("gce,misname@7,delete@8"),
+		without("an old view's conditions pass for those of the newest generation", controllers.GuardGeneration).on("pod,recreate@17,old-leader@16:50"),
 		without("an old view brings its Ready back", controllers.GuardOldReady).on("gce,pause@44,edit@46:3129,resume@52,travel@60:3"),
 	}
 }
@@ -98,7 +107,7 @@ func ofDoors() []Mutant {
 		provided("a quota is for ever", func(p providers.Provider) providers.Provider {
 			return reclassed{p, providers.QuotaExceeded, providers.Permanent}
 		}).on("do,quota@5"),
-		provided("404 on delete is an error", func(p providers.Provider) providers.Provider { return deleteNever404{p} }).on("pod,delete@20", "gce,delete@44,stop-before@52"),
+		provided("404 on delete is an error", func(p providers.Provider) providers.Provider { return deleteNever404{p} }).on("gce,delete@37,vanishes@32", "do,delete@56,stop-before@82"),
 		provided("a machine that boots is taken for running", func(p providers.Provider) providers.Provider { return hasty{p} }).on("gce"),
 		provided("request ids are shown", func(p providers.Provider) providers.Provider { return talkative{p} }).on("do,denied@5"),
 		clientOf("paused isn't seen", func(c client.Client) client.Client { return unpaused{c} }).on("pod,pause@4,edit@6:3129,resume@12"),

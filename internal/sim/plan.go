@@ -23,6 +23,7 @@ type Plan struct {
 	Faults  []Happening
 	Objects int    // Proxies at the start; 0 means 1
 	Seed    uint64 // order of ready queue items, chances of the cloud
+	Probe   bool   // the operator probes, as the product does; without it Ready is what the cloud says
 }
 
 // Happening is a user's act or a fault. It comes at the At-th call of the operator through a door, counted from 1; an
@@ -50,6 +51,9 @@ func (p Plan) String() string {
 	}
 	if p.Seed != 0 {
 		parts = append(parts, "seed="+strconv.FormatUint(p.Seed, 10))
+	}
+	if p.Probe {
+		parts = append(parts, "probe")
 	}
 	for _, h := range slices.Concat(p.Users, p.Faults) {
 		parts = append(parts, h.String())
@@ -80,6 +84,10 @@ func (p *Plan) add(part string) (err error) {
 	if v, ok := strings.CutPrefix(part, "seed="); ok {
 		p.Seed, err = strconv.ParseUint(v, 10, 64)
 		return err
+	}
+	if part == "probe" {
+		p.Probe = true
+		return nil
 	}
 	h := Happening{}
 	kind, at, _ := strings.Cut(part, "@")

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/proxy-operator/proxy-operator/controllers"
+	"github.com/proxy-operator/proxy-operator/internal/health"
 	"github.com/proxy-operator/proxy-operator/internal/sim/api"
 	"github.com/proxy-operator/proxy-operator/providers"
 )
@@ -26,6 +27,7 @@ const (
 	firstBackoff = 200 * time.Millisecond
 	maxBackoff   = 5 * time.Minute
 	downtime     = 3 * time.Second // from a crash to the next start
+	workers      = 3               // as the manager has by default
 )
 
 // process is one operator: its caches, its queue and its reconciler. All of it is lost when it ends.
@@ -39,6 +41,10 @@ type process struct {
 	failures map[types.NamespacedName]int
 	skew     Duration // of its clock
 	r        *controllers.ProxyReconciler
+	sweeper  *controllers.Collector
+	engine   *health.Engine // nil: nothing is probed
+	step     func()         // of the engine
+	reached  bool           // it has reached the target without a proxy once
 	busy     bool
 	stopped  bool // its context is cancelled
 	retired  bool // it ends with the pass that it is in
@@ -48,8 +54,9 @@ type process struct {
 // pass is what the laws need to know of the pass that runs.
 type pass struct {
 	key   types.NamespacedName
-	start int // step at which it began
-	live  int // step of the newest live read of the Proxy; 0: none
+	start int  // step at which it began
+	live  int  // step of the newest live read of the Proxy; 0: none
+	sweep bool // it is a sweep for orphans, of no Proxy
 }
 
 // process starts an operator whose caches are behind by so many revisions.
@@ -62,11 +69,13 @@ func (w *World) process(behind int) *process {
 	var c client.Client = apiDoor{p: p, Client: w.api.Client()}
 	registry := providers.Registry{}
 	for _, name := range accounts {
-		var pr providers.Provider = cloudDoor{p: p, Provider: w.cloud.Account(name)}
+		var pr providers.Provider = cloudDoor{p: p, account: name, Provider: w.cloud.Account(name)}
 		if w.mutant != nil && w.mutant.provider != nil {
 			pr = w.mutant.provider(pr)
 		}
-		registry[name] = providers.Account{Name: name, Type: "model", Zones: w.profile.Zones, Fingerprint: "f", Provider: pr}
+		registry[name] = providers.Account{
+			Name: name, Type: "model", Zones: w.profile.Zones, Fingerprint: "f", Limits: limits, Orphans: providers.OrphansDelete, Provider: pr,
+		}
 	}
 	if w.mutant != nil && w.mutant.client != nil {
 		c = w.mutant.client(c)
@@ -74,13 +83,17 @@ func (w *World) process(behind int) *process {
 	p.r = &controllers.ProxyReconciler{
 		Client: c, APIReader: liveDoor{p}, Recorder: recorder{w}, Providers: registry, Installation: installation, Clock: skewed{p},
 		Secrets: &controllers.Secrets{Metadata: p.view, Live: liveDoor{p}}, Metrics: w.metrics, Deadline: p.deadline,
+		Wake: func(id types.NamespacedName) { p.add(id, w.now()) },
 	}
 	if w.mutant != nil {
 		p.r.Unguarded = w.mutant.unguarded
 	}
+	p.guard()
+	p.startProbes()
 	for _, id := range p.view.Keys() {
 		p.queue[id] = w.now()
 	}
+	p.startSweeps(c)
 	return p
 }
 
@@ -92,8 +105,8 @@ func (w *World) replace(p *process, how crash) {
 	}
 	next := w.process(how.behind)
 	next.skew = how.skew
-	for id := range next.queue {
-		next.queue[id] = w.now().Add(downtime)
+	for id, due := range next.queue {
+		next.queue[id] = due.Add(downtime)
 	}
 	if how.behind > 0 {
 		next.frozen = w.now().Add(downtime + 20*time.Second)
@@ -161,14 +174,15 @@ func (p *process) order(id types.NamespacedName) uint64 {
 		return 0
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(id.Name))
+	_, _ = h.Write([]byte(id.String()))
 	return (h.Sum64() ^ p.w.plan.Seed ^ uint64(p.w.step)) * 0x9e3779b97f4a7c15 //nolint:gosec // G115: steps are never negative
 }
 
 // work runs one pass.
 func (p *process) work(id types.NamespacedName) {
 	delete(p.queue, id)
-	p.busy, p.pass = true, pass{key: id, start: p.w.step + 1}
+	began := p.w.now()
+	p.busy, p.pass = true, pass{key: id, start: p.w.step + 1, sweep: id == sweepKey}
 	res, died, err := p.reconcile(id)
 	p.busy = false
 	p.w.settlePass(p, err)
@@ -179,6 +193,8 @@ func (p *process) work(id types.NamespacedName) {
 		p.w.replace(p, *died)
 	case p.stopped || p.retired:
 		p.w.replace(p, crash{})
+	case id == sweepKey:
+		p.add(id, began.Add(sweepEvery))
 	case err != nil:
 		p.add(id, p.w.now().Add(min(firstBackoff<<min(p.failures[id], 16), maxBackoff)))
 		p.failures[id]++
@@ -201,6 +217,9 @@ func (p *process) reconcile(id types.NamespacedName) (res ctrl.Result, died *cra
 		}
 	}()
 	ctx := log.IntoContext(life{context.Background(), p, time.Time{}}, logr.New(sink{p.w}))
+	if id == sweepKey {
+		return res, nil, p.sweep(ctx)
+	}
 	res, err = p.r.Reconcile(ctx, ctrl.Request{NamespacedName: id})
 	return res, nil, err
 }

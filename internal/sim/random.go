@@ -32,7 +32,7 @@ func (e *Exploration) Pairs(n int, seed uint64) []Plan {
 // Fleets draws n plans of many Proxies each from the seed: a few acts and faults at any step, two leaders among them.
 func Fleets(n, objects int, seed uint64) []Plan {
 	r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // G404: to be repeated, not to be secret
-	profiles, all, kinds := cloud.Profiles(), stories(), faults()
+	profiles, all, kinds := cloud.Profiles(), stories(), slices.DeleteFunc(faults(), func(k kind) bool { return k.apart || k.health })
 	out := make([]Plan, 0, n)
 	for len(out) < n {
 		p := Plan{Cloud: profiles[r.IntN(len(profiles))].Name, Objects: objects, Seed: 1 + r.Uint64N(1<<32)}

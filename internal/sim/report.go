@@ -16,11 +16,12 @@ type Summary struct {
 	Unreached int            // plans of which a fault or act never came
 	Twins     int            // plans in which twins lived for a while
 	Beyond    map[string]int // plans that broke a law that can't be met, by why
+	Left      map[string]int // plans in which a machine was without its Proxy until it was collected, by why
 }
 
 // Summarize sums results up.
 func Summarize(results []Result) Summary {
-	s := Summary{Plans: len(results), Beyond: map[string]int{}}
+	s := Summary{Plans: len(results), Beyond: map[string]int{}, Left: map[string]int{}}
 	for _, r := range results {
 		switch {
 		case r.Failure != nil:
@@ -29,6 +30,9 @@ func Summarize(results []Result) Summary {
 			s.Beyond[r.Beyond]++
 		case !r.Reached:
 			s.Unreached++
+		}
+		if r.Left != "" && r.Failure == nil {
+			s.Left[r.Left]++
 		}
 		if r.Twins {
 			s.Twins++
@@ -55,6 +59,9 @@ func (s Summary) String() string {
 	}
 	for _, why := range slices.Sorted(maps.Keys(s.Beyond)) {
 		fmt.Fprintf(&w, "can't be met (docs/adr/0012-simulation.md): %s: %d plans\n", why, s.Beyond[why])
+	}
+	for _, why := range slices.Sorted(maps.Keys(s.Left)) {
+		fmt.Fprintf(&w, "left without a Proxy, and collected: %s: %d plans\n", why, s.Left[why])
 	}
 	fmt.Fprintf(&w, "%d plans; in %d twins lived for a while; in %d a fault never came\n", s.Plans, s.Twins, s.Unreached)
 	return w.String()

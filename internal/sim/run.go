@@ -23,6 +23,7 @@ type Result struct {
 	Plan      Plan
 	Failure   *Failure // nil: every law held
 	Beyond    string   // a broken law that can't be met: why
+	Left      string   // a machine was without its Proxy until the collector found it: why
 	restarted bool     // more than one process worked
 	limit     string   // why a law may not be met
 	Reached   bool     // all users' acts and all faults came
@@ -41,10 +42,13 @@ func (l *Lab) Run(p Plan, m *Mutant, verbose bool) Result {
 	w.live()
 	r := Result{
 		Plan: p, Failure: w.failure, Reached: w.came || w.reached(), Twins: w.hadTwins, Hash: w.hash, Steps: w.ops, Ready: w.ready,
-		limit: w.beyond, restarted: w.born > 1, End: w.end(), Creates: w.creates(), Trace: w.Trace(),
+		limit: w.beyond, Left: w.left, restarted: w.born > 1, End: w.end(), Creates: w.creates(), Trace: w.Trace(),
 	}
 	if w.settled > 0 {
 		r.Steps = w.ops[:w.settled]
+	}
+	if w.failure == nil && w.misnamed {
+		r.Beyond = beyondMisnamed
 	}
 	if w.failure != nil && excused(w.beyond, w.failure.Law, w.born > 1) {
 		r.Failure, r.Beyond = nil, w.beyond
@@ -69,12 +73,16 @@ func (w *World) live() {
 
 // settle runs until all is well and at rest, or reports that it isn't within its time.
 func (w *World) settle() bool {
-	end := w.calm.Add(patience + w.slack())
-	if w.now().After(w.calm) {
-		end = w.now().Add(patience + w.slack())
+	began := w.now()
+	end := func() time.Time { // what is still to come puts it off
+		from := w.calm
+		if began.After(from) {
+			from = began
+		}
+		return from.Add(patience + w.slack() + w.collecting() + w.healing())
 	}
 	grace := w.profile.Traits.Lag + atRest // a look at rest, at a cloud that knows by now
-	for since := w.now(); w.failure == nil; w.work(end) {
+	for since := w.now(); w.failure == nil; w.work(end()) {
 		switch {
 		case w.pending() || w.now().Before(w.calm) || w.matches() != "":
 			since = w.now()
@@ -83,7 +91,7 @@ func (w *World) settle() bool {
 		case w.now().Sub(since) >= grace:
 			return true
 		}
-		if !w.now().Before(end) {
+		if !w.now().Before(end()) {
 			w.unsettled()
 		}
 	}
@@ -125,7 +133,7 @@ func (w *World) happen() {
 		if w.now().Before(w.calm.Add(idle)) {
 			w.work(w.now().Add(idle))
 		}
-		if !w.now().Before(w.calm.Add(idle)) || w.step == before {
+		if !w.now().Before(w.calm.Add(idle)) || (w.step == before && !w.pending()) {
 			if !w.nextAct() {
 				return // its step never comes
 			}
@@ -160,6 +168,7 @@ func (w *World) pending() bool { return len(w.planned) > 0 }
 
 // work runs the pass that is due first, if that is before end; else time passes.
 func (w *World) work(end time.Time) {
+	w.probesBeforeWork(end)
 	p, at := w.earliest()
 	if len(w.planned) > 0 && (p == nil || w.planned[0].at.Before(at)) {
 		p, at = nil, w.planned[0].at
@@ -236,5 +245,5 @@ func (w *World) creates() int {
 	for _, p := range w.uids() {
 		n += w.cloud.Creates(p)
 	}
-	return n
+	return n - w.copied
 }

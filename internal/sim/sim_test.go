@@ -14,6 +14,7 @@ import (
 var (
 	plansFlag = flag.Int("plans", scale(5000, 250), "how many plans of the exploration TestExploration runs; 0: all")
 	longFlag  = flag.Int("long", scale(400, 20), "how many plans of two faults TestRandom draws; and a tenth as many fleets")
+	probeFlag = flag.Int("probed", scale(150, 8), "how many plans with probes TestProbed draws")
 	seedFlag  = flag.Uint64("seed", 1, "what TestRandom draws from")
 )
 
@@ -65,6 +66,14 @@ func TestRandom(t *testing.T) {
 	e := explore(t)
 	plans := append(e.Pairs(*longFlag, *seedFlag), Fleets(*longFlag/10, 20, *seedFlag)...)
 	results, err := e.RunAll(plans, nil)
+	require.NoError(t, err)
+	holds(t, results)
+}
+
+// TestProbed runs plans with probes: verdicts, what is done about machines that don't work, and the disruption budget.
+func TestProbed(t *testing.T) {
+	e := &Exploration{}
+	results, err := e.RunAll(Probed(*probeFlag, *seedFlag), nil)
 	require.NoError(t, err)
 	holds(t, results)
 }

@@ -28,7 +28,7 @@ type act struct {
 
 // acts lists what users do, all of it to the Proxy a.
 func acts() []act {
-	return []act{
+	return append([]act{
 		{"edit", onSpec(func(_ *World, p *v1alpha1.Proxy, port int) { n := int32(port); p.Spec.Port = &n }), 1, true}, //nolint:gosec // G115: plans have ports
 		{"revert", onSpec(func(_ *World, p *v1alpha1.Proxy, _ int) { p.Spec.Port = nil }), 1, true},
 		{"label", onSpec(func(_ *World, p *v1alpha1.Proxy, n int) {
@@ -66,33 +66,32 @@ func acts() []act {
 			w.wiped, w.wipedAt = w.step, w.now()
 			p.Annotations, p.Finalizers = nil, nil
 		}), 0, false},
+		{"misname", misname, 0, false},
+		{"mistake", annotate(v1alpha1.AnnotationAbandon, func(*World) string { return "another-object's-uid" }), 0, false},
 		{"strip", onObject(func(w *World, p *v1alpha1.Proxy, _ int) {
 			w.wiped, w.wipedAt = w.step, w.now()
 			p.Finalizers = nil
 		}), 0, false},
 		{"copy", copyFirst, 1, false},
-	}
+	}, slices.Concat(orphanActs(), healthActs())...)
 }
 
 // onePass is more steps than a pass has.
 const onePass = 8
 
-// What can't be met, and the laws that it may break; reliability is then the business of the collector of orphans.
+// What can't be met. The machines that are left over are the business of the collector of orphans.
 const (
-	beyondUnheld  = "wiped, then deleted before the finalizer is back"
-	beyondUnnamed = "wiped before status names the machine"
+	beyondUnheld   = "wiped, then deleted before the finalizer is back"
+	beyondUnnamed  = "wiped before status names the machine"
+	beyondMisnamed = "status names another's machine, and a list lacks the Proxy's own"
+	beyondClocks   = "a create was under way while the next process's clock was minutes ahead"
 )
 
-// excused reports whether a law may be broken for what can't be met.
+// excused reports whether a law may be broken for what can't be met. For the others no law is: they are told by the
+// machines that they leave.
 func excused(beyond, law string, restarted bool) bool {
-	switch beyond {
-	case beyondUnheld:
-		return law == "L1" || law == "L2" || law == "L10" || law == "L14"
-	case beyondUnnamed: // the process that sent the create still knows of it; the next one doesn't
-		return law == "L14" || (restarted && (law == "L2" || law == "L10"))
-	default:
-		return false
-	}
+	// The process that sent the create still knows of it; the next one doesn't.
+	return beyond == beyondUnnamed && (law == "L14" || (restarted && (law == "L2" || law == "L10")))
 }
 
 var actsByName = func() map[string]*act {
@@ -160,9 +159,11 @@ func annotate(key string, value func(*World) string) func(*World, int) {
 }
 
 // rotate writes other content into the Secret, or makes it anew.
-func rotate(w *World, n int) {
+func rotate(w *World, n int) { w.rewrite("#cloud-config\n# " + secretMark + " " + strconv.Itoa(n)) }
+
+func (w *World) rewrite(userData string) {
 	ctx, c := context.Background(), w.api.Client()
-	data := map[string][]byte{secretKey: []byte("#cloud-config\n# " + secretMark + " " + strconv.Itoa(n))}
+	data := map[string][]byte{secretKey: []byte(userData)}
 	if s := w.secret(); s != nil {
 		q := s.DeepCopy()
 		q.Data = data
@@ -180,8 +181,9 @@ func (w *World) deleteFirst() {
 	if p == nil {
 		return
 	}
-	if len(p.Finalizers) == 0 && w.wiped > 0 && (w.over.After(w.wipedAt) || w.step-w.wiped < onePass*max(1, w.plan.Objects)) {
-		w.beyond = beyondUnheld
+	down := w.over.After(w.wipedAt) && w.now().Before(w.over.Add(maxBackoff))
+	if len(p.Finalizers) == 0 && w.wiped > 0 && (down || w.step-w.wiped < onePass*max(1, w.plan.Objects)) {
+		w.orphans[string(p.UID)] = beyondUnheld
 	}
 	w.must(w.api.Client().Delete(context.Background(), p.DeepCopy()))
 }
@@ -200,6 +202,17 @@ func (w *World) again(name string) {
 	w.lastAct = w.step
 	w.ends(0)
 	w.must(w.api.Client().Create(context.Background(), newProxy(name)))
+}
+
+// misname writes another installation's machine into status.
+func misname(w *World, _ int) {
+	p := w.first()
+	if p == nil {
+		return
+	}
+	q := p.DeepCopy()
+	q.Status.ProviderID = w.foreign[1].String()
+	w.must(w.api.Client().Status().Patch(context.Background(), q, client.MergeFrom(p)))
 }
 
 // copyFirst makes a Proxy b of the manifest of a, its intent included.

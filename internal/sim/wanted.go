@@ -61,8 +61,22 @@ func (w *World) wanted(p *v1alpha1.Proxy, i providers.Instance) string {
 	case !maps.EqualFunc(m.request.Labels, p.Spec.Labels, func(a string, b v1alpha1.LabelValue) bool { return a == string(b) }):
 		return "its labels are others"
 	}
+	return w.unfit(p, i)
+}
+
+// unfit tells why a machine that was made as wanted is to go all the same.
+func (w *World) unfit(p *v1alpha1.Proxy, i providers.Instance) string {
+	if p.Spec.MaxAge != nil && w.now().Sub(w.made[i.Name].at) >= oldAt(p) {
+		return "it is old"
+	}
+	if _, ailing := w.ailment(i); ailing {
+		return unwell
+	}
 	return ""
 }
+
+// unwell is why a machine isn't wanted through which no requests get.
+const unwell = "requests don't get through it"
 
 // machines of a Proxy, as they truly are.
 func (w *World) machines(p *v1alpha1.Proxy) []providers.Instance {
@@ -77,16 +91,19 @@ func (w *World) machines(p *v1alpha1.Proxy) []providers.Instance {
 
 // matches tells why the world isn't what the users ask for; empty: it is.
 func (w *World) matches() string {
-	w.all = w.cloud.All()
+	w.lookAround()
 	for _, p := range w.api.Proxies() {
 		if why := w.mismatch(p); why != "" {
 			return p.Name + ": " + why
 		}
 	}
 	for _, i := range w.all {
-		if i.Tags.Installation == installation && w.owner(i) == nil && !w.abandoned(i) {
+		if w.orphan(i) {
 			return "a machine without a Proxy: " + i.Ref.String()
 		}
+	}
+	if len(w.notes()) > 0 {
+		return "a stopped sweep waits for a person"
 	}
 	if n := len(w.cloud.InFlight()); n > 0 {
 		return fmt.Sprintf("%d creates under way", n)
@@ -198,5 +215,7 @@ func readyOf(p *v1alpha1.Proxy) string {
 	return string(c.Status) + " " + c.Reason
 }
 
-// abandoned reports whether the machine's Proxy was let go on request.
-func (w *World) abandoned(i providers.Instance) bool { return w.letGo[i.Tags.OwnerUID] }
+// orphan reports whether the machine's Proxy is gone.
+func (w *World) orphan(i providers.Instance) bool {
+	return w.owner(i) == nil && !w.away[i.Tags.OwnerUID]
+}

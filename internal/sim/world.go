@@ -58,6 +58,7 @@ type Failure struct {
 type Seen struct {
 	Op    Op
 	Alive bool // a machine of the first Proxy lives
+	Sweep bool // of a sweep for orphans
 }
 
 type strike struct {
@@ -76,6 +77,7 @@ type World struct {
 	mutant  *Mutant
 	verbose bool
 	metrics *controllers.Metrics
+	sweeps  *controllers.OrphanMetrics
 
 	clock   *clocktesting.FakePassiveClock
 	api     *api.Server
@@ -92,22 +94,36 @@ type World struct {
 	lifted  time.Time // when a user last changed what machines are made from
 	faults  []strike
 	struck  time.Time // when the last fault struck
-	over    time.Time // when the effect of the last fault ends
+	over    time.Time // when the effects of all faults so far end
 	changed time.Time // when an act, a fault or the operator last changed something
 	came    bool      // all acts and faults came
 	calm    time.Time // when the last fault, or its effect, ends
 	apiDown time.Time
 	denied  time.Time // until then the API server forbids everything
 	gets404 time.Time // until then every Get of a machine says NotFound
+	refused time.Time // until then every create is refused
+	blind   time.Time // until then no read shows a machine
 
-	made    map[string]*making
-	runs    map[providers.Ref]time.Time // since when each machine runs
-	told    map[reading]time.Time       // when the cloud last said that a machine runs at an address
-	all     []providers.Instance        // as they are after the newest step
-	foreign []providers.Ref
-	wiped   int       // step at which a user wiped the ledger or the finalizer
-	wipedAt time.Time // and when
-	beyond  string    // what can't be met, and happened here
+	made     map[string]*making
+	runs     map[providers.Ref]time.Time // since when each machine runs
+	told     map[reading]time.Time       // when the cloud last said that a machine runs at an address
+	all      []providers.Instance        // as they are after the newest step, but for those of others
+	foreign  []providers.Ref             // machines of others, however they are labelled
+	others   int                         // of them, those that live
+	wiped    int                         // step at which a user wiped the ledger or the finalizer
+	wipedAt  time.Time                   // and when
+	beyond   string                      // what can't be met, and happened here
+	orphans  map[string]string           // UIDs of Proxies that went while nobody could know of their machines: why
+	left     string                      // why a machine was without its Proxy; empty: none was
+	planted  int                         // orphans that were there before
+	copied   int                         // machines of others with our labels
+	misnamed bool                        // a list lied while status named another machine
+	away     map[string]bool             // UIDs of Proxies that the API server has lost for a while
+
+	probes probing
+
+	noted     time.Time // when a sweep was last stopped
+	confirmed time.Time // when a person last agreed to one
 
 	checks   []checking
 	letGo    map[string]bool // UIDs of Proxies that a user abandoned
@@ -127,6 +143,9 @@ type making struct {
 	request        providers.CreateRequest
 	at             time.Time // of the intent
 	sent, answered int
+	skew           Duration // of the clock that is the furthest behind of those that sent it
+	served         bool     // a request got through it
+	astray         bool     // sent by a clock that another process's is more than a minute ahead of, which counts the deadline
 }
 
 // reading is a machine that runs at an address, as an answer tells of it.
@@ -136,7 +155,10 @@ type reading struct {
 }
 
 // Lab is what runs of one goroutine share.
-type Lab struct{ metrics *controllers.Metrics }
+type Lab struct {
+	metrics *controllers.Metrics
+	orphans *controllers.OrphanMetrics
+}
 
 // NewLab makes a Lab.
 func NewLab() (*Lab, error) {
@@ -144,16 +166,21 @@ func NewLab() (*Lab, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	return &Lab{metrics: m}, nil
+	o, err := controllers.NewOrphanMetrics(prometheus.NewRegistry())
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return &Lab{metrics: m, orphans: o}, nil
 }
 
 func (l *Lab) world(p Plan, m *Mutant, verbose bool) *World {
 	prof, _ := profile(p.Cloud)
 	w := &World{
-		plan: p, mutant: m, verbose: verbose, metrics: l.metrics, profile: prof,
+		plan: p, mutant: m, verbose: verbose, metrics: l.metrics, sweeps: l.orphans, profile: prof,
 		clock: clocktesting.NewFakePassiveClock(start), made: map[string]*making{}, told: map[reading]time.Time{}, calm: start,
-		letGo: map[string]bool{}, runs: map[providers.Ref]time.Time{},
+		letGo: map[string]bool{}, runs: map[providers.Ref]time.Time{}, orphans: map[string]string{}, away: map[string]bool{},
 	}
+	w.probes = probing{ills: map[providers.Ref]illness{}, lossy: map[providers.Ref]int{}, asked: map[providers.Ref]int{}, answered: map[providers.Ref]bool{}}
 	w.api = api.NewServer(w.clock)
 	w.cloud = cloud.New(prof, w.clock, p.Seed)
 	w.cloud.SetDoor(w.cloudDoor)
@@ -183,14 +210,7 @@ func (w *World) populate() {
 	for n := range max(1, w.plan.Objects) {
 		w.must(c.Create(ctx, newProxy(objectName(n))))
 	}
-	first, zone := w.api.Proxies()[0], w.zones()[0]
-	w.foreign = []providers.Ref{
-		w.cloud.PlantForeign(accounts[0], zone, "somebody"),
-		w.cloud.Plant(accounts[0], zone, "neighbour", providers.Tags{
-			ManagedBy: providers.ManagedBy, Installation: theirs, OwnerUID: "another-cluster's",
-			Namespace: namespace, Name: first.Name, Incarnation: 1, SpecHash: "v1:0",
-		}),
-	}
+	w.populateOthers()
 }
 
 func objectName(n int) string {
@@ -242,7 +262,7 @@ func (w *World) since() string { return w.now().Sub(start).Round(time.Millisecon
 func (w *World) sleep(d Duration) { w.until(w.now().Add(d)) }
 
 func (w *World) until(t time.Time) {
-	for len(w.planned) > 0 && !w.planned[0].at.After(t) {
+	for w.probesUntil(t); len(w.planned) > 0 && !w.planned[0].at.After(t); w.probesUntil(t) {
 		next := w.planned[0]
 		w.planned = w.planned[1:]
 		if next.at.After(w.now()) {

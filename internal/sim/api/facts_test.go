@@ -75,7 +75,7 @@ func TestFacts(t *testing.T) {
 	require.NoError(t, err)
 	model := NewServer(clocktesting.NewFakePassiveClock(time.Now()))
 	for name, c := range map[string]client.Client{"real": direct, "model": model.Client()} {
-		for fact, f := range facts() {
+		for fact, f := range allFacts() {
 			t.Run(name+": "+fact, func(t *testing.T) { f(begin(t, c)) })
 		}
 	}

@@ -44,6 +44,11 @@ func fill(o, is client.Object) error {
 			from.DeepCopyInto(to)
 			return nil
 		}
+	case *corev1.ConfigMap:
+		if from, ok := is.(*corev1.ConfigMap); ok {
+			from.DeepCopyInto(to)
+			return nil
+		}
 	case *metav1.PartialObjectMetadata:
 		m, err := metaOf(is)
 		if err != nil {
@@ -62,6 +67,8 @@ func metaOf(o client.Object) (*metav1.ObjectMeta, error) {
 	case *corev1.Secret:
 		return &t.ObjectMeta, nil
 	case *corev1.Namespace:
+		return &t.ObjectMeta, nil
+	case *corev1.ConfigMap:
 		return &t.ObjectMeta, nil
 	}
 	return nil, fmt.Errorf("the model API server knows nothing of %T", o)
@@ -118,6 +125,8 @@ func merge(o client.Object, kind types.PatchType, data []byte) error {
 		fields["spec"], fields["status"] = &t.Spec, &t.Status
 	case *corev1.Secret:
 		fields["data"], fields["stringData"] = &t.Data, &t.StringData
+	case *corev1.ConfigMap:
+		fields["data"] = &t.Data
 	}
 	for name, patch := range parts {
 		field, ok := fields[name]

@@ -33,6 +33,7 @@ const (
 	Proxies Kind = iota
 	Secrets
 	Namespaces
+	ConfigMaps
 	kinds
 )
 
@@ -50,6 +51,7 @@ type Server struct {
 	serial   int // counts objects, for UIDs
 	objects  [kinds]map[types.NamespacedName]client.Object
 	history  [kinds][]Event
+	sorted   []*v1alpha1.Proxy // nil: to be made anew
 }
 
 // NewServer returns an empty server.
@@ -67,8 +69,11 @@ func (s *Server) History(k Kind) []Event { return s.history[k] }
 // Newest returns an object as it is, or nil. The caller must not change it.
 func (s *Server) Newest(k Kind, id types.NamespacedName) client.Object { return s.objects[k][id] }
 
-// Proxies returns all Proxies as they are, in the order of their names. The caller must not change them.
+// Proxies returns all Proxies as they are, in the order of their names. The caller must not change them, nor the slice.
 func (s *Server) Proxies() []*v1alpha1.Proxy {
+	if s.sorted != nil {
+		return s.sorted
+	}
 	out := make([]*v1alpha1.Proxy, 0, len(s.objects[Proxies]))
 	for _, o := range s.objects[Proxies] {
 		if p, ok := o.(*v1alpha1.Proxy); ok {
@@ -78,6 +83,7 @@ func (s *Server) Proxies() []*v1alpha1.Proxy {
 	slices.SortFunc(out, func(a, b *v1alpha1.Proxy) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+	s.sorted = out
 	return out
 }
 
@@ -90,6 +96,8 @@ func kindOf(o client.Object) (Kind, error) {
 		return Secrets, nil
 	case *corev1.Namespace:
 		return Namespaces, nil
+	case *corev1.ConfigMap:
+		return ConfigMaps, nil
 	case *metav1.PartialObjectMetadata:
 		switch t.Kind {
 		case "Secret":
@@ -109,6 +117,8 @@ func (k Kind) resource() schema.GroupResource {
 		return schema.GroupResource{Resource: "secrets"}
 	case Namespaces:
 		return schema.GroupResource{Resource: "namespaces"}
+	case ConfigMaps:
+		return schema.GroupResource{Resource: "configmaps"}
 	case Proxies, kinds:
 	}
 	return schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "proxies"}
@@ -255,6 +265,7 @@ func (s *Server) remove(o client.Object, pre *metav1.Preconditions) error {
 // store makes n the newest revision.
 func (s *Server) store(k Kind, t watch.EventType, n client.Object) {
 	s.revision++
+	s.sorted = nil
 	n.SetResourceVersion(strconv.FormatInt(s.revision, 10))
 	id := client.ObjectKeyFromObject(n)
 	if t == watch.Deleted {
@@ -271,4 +282,22 @@ func copyOf[T client.Object](o T) T {
 		return o // every object's copy is of its own type
 	}
 	return c
+}
+
+// Lose takes every Proxy away, as an API server whose storage isn't back yet, and returns them for Restore.
+func (s *Server) Lose() []*v1alpha1.Proxy {
+	lost := s.Proxies()
+	for _, p := range lost {
+		s.store(Proxies, watch.Deleted, copyOf(p))
+	}
+	return lost
+}
+
+// Restore brings Proxies back as they were, in a newer version. One whose name is taken by then stays away.
+func (s *Server) Restore(lost []*v1alpha1.Proxy) {
+	for _, p := range lost {
+		if s.objects[Proxies][client.ObjectKeyFromObject(p)] == nil {
+			s.store(Proxies, watch.Added, copyOf(p))
+		}
+	}
 }
