@@ -17,6 +17,8 @@ TESTFLAGS ?=
 # More arguments for the simulation, and the seed of sim-long.
 SIMFLAGS ?=
 SEED ?=
+# More arguments for the soak.
+SOAKFLAGS ?=
 # More arguments for the manager that `make run` starts.
 ARGS ?=
 # true: delete without complaint what isn't there.
@@ -115,8 +117,18 @@ sim: ## Run the simulation: 60,000 plans of one fault and every mutant (SIMFLAGS
 sim-long: ## Run it for long: plans of two faults, fleets of 20 Proxies with two leaders, drawn from a new seed (SEED=N repeats one)
 	@$(GO) run ./hack/sim -plans=60000 -pairs=200000 -fleets=5000 -seed=$(or $(SEED),$$RANDOM) $(SIMFLAGS)
 
+.PHONY: soak-slice
+soak-slice: build ## Change 20 Proxies for 30 s, kill the manager every 3 s, and look that nothing is lost, doubled or left (about 2 minutes)
+	@$(GO) build -o $(LOCALBIN)/soak ./hack/soak
+	@$(LOCALBIN)/soak -binary=$(LOCALBIN)/proxy-operator -proxies=20 -for=30s -kill-every=3s $(SOAKFLAGS)
+
+.PHONY: soak
+soak: build ## The same with 500 Proxies for 5 minutes, killed every 7 s (about 4 GB of memory; SOAKFLAGS: -proxies=N, -seed=N ...)
+	@$(GO) build -o $(LOCALBIN)/soak ./hack/soak
+	@$(LOCALBIN)/soak -binary=$(LOCALBIN)/proxy-operator $(SOAKFLAGS)
+
 .PHONY: test
-test: verify lint-config lint vet go-test sim-slice ## Run everything that must hold: verify, lint, vet, all Go tests, the simulation; coverage in cover.out
+test: verify lint-config lint vet go-test sim-slice soak-slice ## Run everything that must hold: verify, lint, vet, all Go tests, the simulation, a short soak; coverage in cover.out
 
 .PHONY: bench
 bench: build ## Measure what the project promises; one line for each promise
@@ -133,7 +145,8 @@ build: ## Build bin/proxy-operator
 .PHONY: run
 run: need-cluster build ## Run the manager here, with the local provider, against the cluster of your kubeconfig (Ctrl-C ends it)
 	$(LOCALBIN)/proxy-operator manager --config=config/local/operator.yaml --log-format=console \
-		--metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081 $(ARGS)
+		--metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081 \
+		--judge-bind-address=127.0.0.1:8082 --health-deny-cidr=169.254.0.0/16 $(ARGS)
 
 .PHONY: docker-build
 docker-build: ## Build the image IMG

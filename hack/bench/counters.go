@@ -72,7 +72,7 @@ func scrape(ctx context.Context, client *http.Client, url string, names ...strin
 
 // requests asks the API server what it was asked for since its start.
 func (w *world) requests(ctx context.Context) (tally, error) {
-	samples, err := scrape(ctx, w.http, w.plane.Endpoint+"/metrics", "apiserver_request_total")
+	samples, err := scrape(ctx, w.http, w.Cluster.Endpoint+"/metrics", "apiserver_request_total")
 	if err != nil {
 		return nil, err
 	}
@@ -141,17 +141,21 @@ func (w *world) quiet(ctx context.Context, forSo, limit time.Duration) (tally, e
 }
 
 // usage is what the manager tells of itself; process figures are 0 where the system doesn't give them.
-type usage struct{ reconciles, providerCalls, cpuSeconds, residentBytes float64 }
+type usage struct {
+	reconciles, queued, providerCalls, probes, cpuSeconds, residentBytes float64
+}
 
 func (w *world) managerUsage(ctx context.Context) (usage, error) {
 	var u usage
 	figures := map[string]*float64{
 		"controller_runtime_reconcile_total":  &u.reconciles,
+		"workqueue_depth":                     &u.queued,
 		"proxy_operator_provider_calls_total": &u.providerCalls,
+		"proxy_operator_probes_total":         &u.probes,
 		"process_cpu_seconds_total":           &u.cpuSeconds,
 		"process_resident_memory_bytes":       &u.residentBytes,
 	}
-	samples, err := scrape(ctx, http.DefaultClient, "http://"+w.managerMetrics+"/metrics", slices.Collect(maps.Keys(figures))...)
+	samples, err := scrape(ctx, http.DefaultClient, "http://"+w.Manager.Metrics+"/metrics", slices.Collect(maps.Keys(figures))...)
 	for _, s := range samples {
 		*figures[s.name] += s.value
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 const (
@@ -23,8 +24,8 @@ const (
 	fleetLimit = 5 * time.Minute
 )
 
-// proxy is a Proxy as users write it: user data from a Secret that the fleet shares.
-func proxy(name string) *v1alpha1.Proxy {
+// proxyIn is a Proxy of an account, as users write it: user data from a Secret that the fleet shares.
+func proxyIn(account, name string) *v1alpha1.Proxy {
 	return &v1alpha1.Proxy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
 		Spec: v1alpha1.ProxySpec{
@@ -51,8 +52,12 @@ func names(prefix string, n int) []string {
 
 // createReady creates Proxies, all at once, and returns when all are Ready.
 func (w *world) createReady(ctx context.Context, names []string) error {
-	return w.follow(ctx, names, func(ctx context.Context, name string) error {
-		return w.kube.Create(ctx, proxy(name))
+	return w.createReadyIn(ctx, operator.Account, names, fleetLimit)
+}
+
+func (w *world) createReadyIn(ctx context.Context, account string, names []string, limit time.Duration) error {
+	return w.follow(ctx, names, limit, func(ctx context.Context, name string) error {
+		return w.kube.Create(ctx, proxyIn(account, name))
 	}, func(e watch.Event, p *v1alpha1.Proxy) bool {
 		return e.Type != watch.Deleted && meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady)
 	})
@@ -60,8 +65,8 @@ func (w *world) createReady(ctx context.Context, names []string) error {
 
 // deleteGone deletes Proxies, all at once, and returns when none is left.
 func (w *world) deleteGone(ctx context.Context, names []string) error {
-	return w.follow(ctx, names, func(ctx context.Context, name string) error {
-		return w.kube.Delete(ctx, proxy(name))
+	return w.follow(ctx, names, fleetLimit, func(ctx context.Context, name string) error {
+		return w.kube.Delete(ctx, proxyIn("", name))
 	}, func(e watch.Event, _ *v1alpha1.Proxy) bool {
 		return e.Type == watch.Deleted
 	})
@@ -69,9 +74,10 @@ func (w *world) deleteGone(ctx context.Context, names []string) error {
 
 // follow does something to each of the Proxies and watches until it has come about for all.
 func (w *world) follow(
-	ctx context.Context, names []string, do func(context.Context, string) error, done func(watch.Event, *v1alpha1.Proxy) bool,
+	ctx context.Context, names []string, limit time.Duration,
+	do func(context.Context, string) error, done func(watch.Event, *v1alpha1.Proxy) bool,
 ) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, fleetLimit, fmt.Errorf("not there after %s", fleetLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not there after %s", limit))
 	defer cancel()
 	var now v1alpha1.ProxyList
 	if err := w.kube.List(ctx, &now, client.Limit(1)); err != nil {

@@ -10,7 +10,9 @@
 // loopback and in one temporary folder, and gone at the end.
 //
 // Reading order: main.go, world.go (what runs), counters.go (what is read from it), fleet.go (Proxies come and go), then
-// what is measured: writes.go, rest.go, traffic.go.
+// what is measured: writes.go, rest.go, traffic.go, and atscale.go, for which this program is the manager too
+// (scalemanager.go). probes.go needs none of that: it measures the health engine (probesengine.go) beside a plain client
+// (probesbare.go), and this program is what they talk to as well (probesfarend.go).
 package main
 
 import (
@@ -30,6 +32,9 @@ type options struct {
 	singles int           // Proxies that come and go one after another
 	fleet   int           // Proxies that rest together
 	rest    time.Duration // for how long
+	scale   int           // Proxies on a cloud in memory; 0: none
+	burst   int           // created at once there under a quota
+	probes  int           // proxies that are probed; 0: none
 	timeout time.Duration // for all, once the control plane's binaries are there
 }
 
@@ -39,14 +44,25 @@ const exitInterrupted = 130
 var errMissed = errors.New("a target is missed")
 
 func main() {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case asManager:
+			os.Exit(serveAsManager(os.Args[2:]))
+		case asFarEnd:
+			os.Exit(serveAsFarEnd())
+		}
+	}
 	var o options
 	flag.StringVar(&o.binary, "binary", "", "`path` of a proxy-operator that is built already")
 	flag.IntVar(&o.singles, "singles", 20, "how many Proxies come and go one after another")
 	flag.IntVar(&o.fleet, "fleet", 200, "how many Proxies are made at once and then rest")
 	flag.DurationVar(&o.rest, "rest", time.Minute, "how long they rest")
-	flag.DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long all may take, once the control plane's binaries are there")
+	flag.IntVar(&o.scale, "scale", 10000, "how many Proxies are made on a cloud in memory and then rest; 0: none, and no -burst")
+	flag.IntVar(&o.burst, "burst", 1000, "how many are made there at once under a quota")
+	flag.IntVar(&o.probes, "probes", 1000, "how many proxies are probed; 0: none")
+	flag.DurationVar(&o.timeout, "timeout", 40*time.Minute, "how long all may take, once the control plane's binaries are there")
 	flag.Parse()
-	if flag.NArg() > 0 || o.singles < 1 || o.fleet < 1 {
+	if flag.NArg() > 0 || !o.valid() {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -67,6 +83,10 @@ func main() {
 	}
 }
 
+func (o *options) valid() bool {
+	return o.singles >= 1 && o.fleet >= 1 && o.scale >= 0 && o.burst >= 1 && o.probes >= 0
+}
+
 // run measures everything, and leaves nothing behind however it ends.
 func run(interrupted context.Context, o options) (err error) {
 	w, err := newWorld(interrupted, o)
@@ -77,17 +97,26 @@ func run(interrupted context.Context, o options) (err error) {
 		if err != nil && !errors.Is(err, errMissed) && interrupted.Err() == nil {
 			w.tellOfManager()
 		}
-		err = errors.Join(err, w.end(context.WithoutCancel(interrupted)))
+		err = errors.Join(err, w.End(context.WithoutCancel(interrupted)))
 	}()
 	ctx, cancel := context.WithTimeoutCause(interrupted, o.timeout, fmt.Errorf("the limit of %s has passed (-timeout sets another)", o.timeout))
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	r := newReport(os.Stdout)
+	if o.probes > 0 {
+		if err := w.probes(ctx, r); err != nil {
+			return err
+		}
+	}
 	if err := w.start(ctx, fail); err != nil {
 		return err
 	}
-	r := newReport(os.Stdout)
-	for _, measure := range []func(context.Context, *report) error{w.oneByOne, w.together} {
+	measures := []func(context.Context, *report) error{w.oneByOne, w.together}
+	if o.scale > 0 {
+		measures = append(measures, w.atScale)
+	}
+	for _, measure := range measures {
 		if err := measure(ctx, r); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				err = fmt.Errorf("%w: %w", err, cause)

@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	kibi = 1 << 10
 	mebi = 1 << 20
 	// settled is how long a fleet must be quiet before its rest is measured, settleLimit how long that is waited for.
 	settled     = 5 * time.Second
@@ -37,7 +38,7 @@ func (w *world) together(ctx context.Context, r *report) error {
 	if err := w.fleetChange(ctx, r, "fleet-delete", func() error { return w.deleteGone(ctx, all) }); err != nil {
 		return err
 	}
-	left, err := instancePIDs(w.stateDir())
+	left, err := w.machinePIDs()
 	if err != nil {
 		return err
 	}
@@ -107,6 +108,7 @@ func (w *world) atRest(ctx context.Context, r *report) error {
 	r.show("rest-api-reads", d.reads("proxies")+d.reads("secrets"))
 	r.show("rest-reconciles-per-second", (now.reconciles-then.reconciles)/w.rest.Seconds())
 	r.show("rest-provider-calls-per-second", (now.providerCalls-then.providerCalls)/w.rest.Seconds())
+	r.show("rest-probes", now.probes-then.probes)
 	r.show("rest-manager-cpu-seconds", now.cpuSeconds-then.cpuSeconds)
 	r.show("rest-manager-rss-mib", now.residentBytes/mebi)
 	return nil
@@ -114,7 +116,7 @@ func (w *world) atRest(ctx context.Context, r *report) error {
 
 // sizes measures what the proxies take that no request has come to yet, and what is shipped.
 func (w *world) sizes(r *report) error {
-	pids, err := instancePIDs(w.stateDir())
+	pids, err := w.machinePIDs()
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,7 @@ func (w *world) sizes(r *report) error {
 	n := float64(len(pids))
 	r.show("proxy-idle-rss-mib", sum.resident/n/mebi)
 	r.show("proxy-idle-private-mib", sum.private/n/mebi)
-	info, err := os.Stat(w.binary)
+	info, err := os.Stat(w.Binary)
 	if err != nil {
 		return fmt.Errorf("measure the binary: %w", err)
 	}

@@ -7,24 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/proxy-operator/proxy-operator/internal/processlock"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
-const (
-	dirPrefix = "proxy-operator-demo-"
-	dirLock   = "demo.lock" // held while the demo lives
-
-	// youngest is the age from which the folder of a demo without a process is taken for one that was killed.
-	youngest = 10 * time.Second
-
-	endLimit  = 15 * time.Second
-	killAfter = 3 * time.Second // instances get as long to end in order
-)
+const endLimit = 15 * time.Second
 
 // end takes away all that the demo has started, whatever state it is in, and counts what is left. It keeps the
 // operator's log of a demo that failed.
@@ -32,15 +21,15 @@ func (d *demo) end(failed bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
 	defer cancel()
 	var errs []error
-	if d.operator != nil && d.operator.child != nil {
+	if d.operator != nil && d.operator.Child != nil {
 		d.operator.wanted.Store(false)
-		errs = append(errs, d.operator.end(operatorGrace))
+		errs = append(errs, d.operator.End(operator.Grace))
 	}
-	if d.dir != "" {
-		errs = append(errs, endInstances(ctx, d.stateDir()))
+	if d.scratch != nil {
+		errs = append(errs, operator.EndMachines(ctx, d.scratch.StateDir()))
 	}
 	if d.external != nil {
-		errs = append(errs, d.external.end(externalGrace))
+		errs = append(errs, d.external.End(externalGrace))
 	}
 	if d.origin != nil {
 		errs = append(errs, d.origin.close())
@@ -51,9 +40,9 @@ func (d *demo) end(failed bool) {
 	if failed {
 		errs = append(errs, d.keepLog())
 	}
-	if d.dir != "" {
-		running, err := processes(ctx, d.dir)
-		errs = append(errs, err, os.RemoveAll(d.dir))
+	if d.scratch != nil {
+		running, err := operator.Processes(ctx, d.scratch.Dir)
+		errs = append(errs, err, d.scratch.Remove())
 		d.tally.leftBehind(len(running))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -72,11 +61,11 @@ func (d *demo) leftovers() string {
 }
 
 func (d *demo) keepLog() error {
-	if d.operator == nil || d.operator.child == nil {
+	if d.operator == nil || d.operator.Child == nil {
 		return nil
 	}
-	kept := d.dir + ".log"
-	if err := os.Rename(d.operator.logFile, kept); err != nil {
+	kept := d.scratch.Dir + ".log"
+	if err := os.Rename(d.operator.Log, kept); err != nil {
 		return fmt.Errorf("keep the operator's log: %w", err)
 	}
 	d.screen.note("the operator's whole log is kept in %s", kept)
@@ -103,90 +92,4 @@ func (d *demo) abandon() {
 	for i := len(d.abandoned.todo) - 1; i >= 0; i-- {
 		d.abandoned.todo[i]()
 	}
-}
-
-func (c *child) abandon() {
-	_ = c.signal(syscall.SIGKILL) // nobody waits for the answer
-}
-
-// endInstances ends what the operator hasn't: first politely, then by force.
-func endInstances(ctx context.Context, stateDir string) error {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for started, asked := time.Now(), map[string]bool{}; ; {
-		all, err := instances(stateDir)
-		if err != nil {
-			return err
-		}
-		living := 0
-		for _, i := range all {
-			if i.pid == 0 {
-				continue
-			}
-			living++
-			switch {
-			case time.Since(started) > killAfter:
-				killHolder(i.dir, syscall.SIGKILL)
-			case !asked[i.name]: // a second SIGTERM would cut its grace short
-				asked[i.name] = true
-				killHolder(i.dir, syscall.SIGTERM)
-			}
-		}
-		if living == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("end machines: %w; %d are left", ctx.Err(), living)
-		case <-ticker.C:
-		}
-	}
-}
-
-// killHolder signals the process that holds an instance's lock now.
-func killHolder(dir string, s syscall.Signal) {
-	if pid, held, err := processlock.Holder(lockOf(dir)); err == nil && held && pid > 0 {
-		_ = syscall.Kill(pid, s) // the caller looks what came of it
-	}
-}
-
-// killInstances does it at once.
-func killInstances(stateDir string) {
-	all, err := instances(stateDir)
-	if err != nil {
-		return
-	}
-	for _, i := range all {
-		killHolder(i.dir, syscall.SIGKILL)
-	}
-}
-
-// sweepDead takes away what demos have left that were killed.
-func sweepDead(s *screen) {
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
-	if err != nil {
-		return
-	}
-	for _, dir := range dirs {
-		if !isDead(dir) {
-			continue
-		}
-		killInstances(filepath.Join(dir, "instances"))
-		if err := os.RemoveAll(dir); err == nil {
-			s.note("removed what an earlier demo, which was killed, had left in %s", dir)
-		}
-	}
-}
-
-// isDead reports whether dir is the folder of a demo of this user that doesn't run any more.
-func isDead(dir string) bool {
-	info, err := os.Lstat(dir)
-	if err != nil || !info.IsDir() || time.Since(info.ModTime()) < youngest {
-		return false
-	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
-		return false
-	}
-	_, held, err := processlock.Holder(filepath.Join(dir, dirLock))
-	return err == nil && !held
 }

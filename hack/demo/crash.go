@@ -14,6 +14,7 @@ import (
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/controllers"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 	"github.com/proxy-operator/proxy-operator/providers"
 )
 
@@ -28,12 +29,12 @@ const (
 // moment is a point in a create at which the operator is killed.
 type moment struct {
 	name    string
-	reached func(instance) bool // of an instance that wasn't there before
+	reached func(operator.Machine) bool // of an instance that wasn't there before
 }
 
 var moments = []moment{
-	{"the folder of a new machine is there", func(instance) bool { return true }},
-	{"the process of a new machine runs, of which nobody knows yet", func(i instance) bool { return i.pid != 0 }},
+	{"the folder of a new machine is there", func(operator.Machine) bool { return true }},
+	{"the process of a new machine runs, of which nobody knows yet", func(m operator.Machine) bool { return m.PID != 0 }},
 }
 
 // crash kills the operator while it creates, and looks what comes of it.
@@ -98,7 +99,7 @@ func (d *demo) crashNames() []string {
 
 // killDuring creates the Proxies at once and kills the operator at the moment.
 func (d *demo) killDuring(ctx context.Context, names []string, m moment) error {
-	known, err := instanceDirs(d.stateDir())
+	known, err := operator.MachineDirs(d.scratch.StateDir())
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (d *demo) killDuring(ctx context.Context, names []string, m moment) error {
 			return fmt.Errorf("create Proxy: %w", err)
 		}
 	}
-	d.screen.command(fmt.Sprintf("kill -9 %d", d.operator.pid))
+	d.screen.command(fmt.Sprintf("kill -9 %d", d.operator.PID))
 	return nil
 }
 
@@ -131,11 +132,11 @@ func (d *demo) awaitMoment(ctx context.Context, known []string, m moment) error 
 	ticker := time.NewTicker(momentEvery)
 	defer ticker.Stop()
 	for {
-		all, err := instances(d.stateDir())
+		all, err := operator.Machines(d.scratch.StateDir())
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(all, func(i instance) bool { return !slices.Contains(known, i.dir) && m.reached(i) }) {
+		if slices.ContainsFunc(all, func(i operator.Machine) bool { return !slices.Contains(known, i.Dir) && m.reached(i) }) {
 			return nil
 		}
 		select {
@@ -157,7 +158,7 @@ func (d *demo) showCut(ctx context.Context, names []string, m moment) (cut int, 
 	if err != nil {
 		return 0, fmt.Errorf("read the cluster's UID: %w", err)
 	}
-	all, err := instances(d.stateDir())
+	all, err := operator.Machines(d.scratch.StateDir())
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +172,7 @@ func (d *demo) showCut(ctx context.Context, names []string, m moment) (cut int, 
 		if in := intent(p); in != nil {
 			row[1] = "written"
 			if begun, ok := instanceOf(all, in, string(cluster)); ok {
-				row[2] = begun.stage()
+				row[2] = stage(begun)
 				if p.Status.ProviderID == "" && m.reached(begun) {
 					cut++
 				}
@@ -193,17 +194,17 @@ func intent(p *v1alpha1.Proxy) *controllers.Intent {
 }
 
 // instanceOf finds what has the name that the intent's create gives.
-func instanceOf(all []instance, in *controllers.Intent, cluster string) (instance, bool) {
+func instanceOf(all []operator.Machine, in *controllers.Intent, cluster string) (operator.Machine, bool) {
 	key := providers.Key{
 		InstallationID: providers.InstallationID(cluster, "default"), ProxyUID: string(in.UID),
 		Incarnation: in.Incarnation, Account: in.Account, Zone: in.Zone,
 	}
 	for _, i := range all {
-		if i.name == key.Name() {
+		if i.Name == key.Name() {
 			return i, true
 		}
 	}
-	return instance{}, false
+	return operator.Machine{}, false
 }
 
 func orNone(text string) string {
@@ -230,7 +231,7 @@ func (d *demo) restart(ctx context.Context) error {
 	if err := d.awaitReady(ctx, names); err != nil {
 		return err
 	}
-	d.screen.ok("started again as process %d: all %d Proxies are Ready %s", d.operator.pid, len(names), took(started))
+	d.screen.ok("started again as process %d: all %d Proxies are Ready %s", d.operator.PID, len(names), took(started))
 	return nil
 }
 
@@ -262,11 +263,11 @@ func (d *demo) showCounts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := instances(d.stateDir())
+	all, err := operator.Machines(d.scratch.StateDir())
 	if err != nil {
 		return err
 	}
-	running, err := processes(ctx, d.stateDir())
+	running, err := operator.RunningMachines(ctx, d.scratch.StateDir())
 	if err != nil {
 		return err
 	}
@@ -281,7 +282,7 @@ func (d *demo) showCounts(ctx context.Context) error {
 		managed++
 		c := counts[string(p.UID)]
 		single = single && c == count{1, 1, p.Status.ProviderID}
-		rows = append(rows, []string{p.Name, fmt.Sprint(c.instances), fmt.Sprint(c.processes), p.Status.ProviderID})
+		rows = append(rows, []string{p.Name, fmt.Sprint(c.machines), fmt.Sprint(c.processes), p.Status.ProviderID})
 	}
 	d.screen.table([]string{"PROXY", "MACHINES", "PROCESSES", "STATUS.PROVIDERID"}, rows)
 	good := single && len(all) == managed && len(running) == managed
@@ -291,13 +292,13 @@ func (d *demo) showCounts(ctx context.Context) error {
 
 // pids are the processes of all instances by providerID.
 func (d *demo) pids() (map[string]int, error) {
-	all, err := instances(d.stateDir())
+	all, err := operator.Machines(d.scratch.StateDir())
 	if err != nil {
 		return nil, err
 	}
 	pids := map[string]int{}
 	for _, i := range all {
-		pids[i.providerID()] = i.pid
+		pids[i.ProviderID()] = i.PID
 	}
 	return pids, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 	"github.com/proxy-operator/proxy-operator/providers"
 	"github.com/proxy-operator/proxy-operator/providers/local"
 )
@@ -49,11 +50,11 @@ func (d *demo) deleteAll(ctx context.Context) error {
 
 // leftOver counts what the operator should have taken away.
 func (d *demo) leftOver(ctx context.Context) (int, error) {
-	running, err := processes(ctx, d.stateDir())
+	running, err := operator.Processes(ctx, d.scratch.StateDir())
 	if err != nil {
 		return 0, err
 	}
-	dirs, err := instanceDirs(d.stateDir())
+	dirs, err := operator.MachineDirs(d.scratch.StateDir())
 	if err != nil {
 		return 0, err
 	}
@@ -63,11 +64,11 @@ func (d *demo) leftOver(ctx context.Context) (int, error) {
 
 func (d *demo) awaitInstancesGone(ctx context.Context) error {
 	return d.until(ctx, "the end of all machines", goneLimit, func(ctx context.Context) (bool, string) {
-		running, err := processes(ctx, d.stateDir())
+		running, err := operator.Processes(ctx, d.scratch.StateDir())
 		if err != nil {
 			return false, err.Error()
 		}
-		dirs, err := instanceDirs(d.stateDir())
+		dirs, err := operator.MachineDirs(d.scratch.StateDir())
 		if err != nil {
 			return false, err.Error()
 		}

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
+	"github.com/proxy-operator/proxy-operator/hack/child"
 	"github.com/proxy-operator/proxy-operator/hack/cluster/controlplane"
-	"github.com/proxy-operator/proxy-operator/internal/processlock"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 // demo is what the scenes share.
@@ -22,15 +22,14 @@ type demo struct {
 	tally  *tally
 	stop   context.CancelCauseFunc
 
-	root   string // of the checkout
-	dir    string // temporary; all that the demo writes is in it
-	lock   *processlock.Lock
-	assets string // folder of etcd, kube-apiserver and kubectl
+	root    string            // of the checkout
+	scratch *operator.Scratch // all that the demo writes is in it
+	assets  string            // folder of etcd, kube-apiserver and kubectl
 
 	plane    *controlplane.ControlPlane
 	kube     *kube
-	operator *operator
-	external *child         // the proxy that the External sample points at
+	operator *operatorRun
+	external *child.Child   // the proxy that the External sample points at
 	endpoint netip.AddrPort // where that one listens
 	origin   *origin
 	samples  samples
@@ -45,9 +44,6 @@ func newDemo(o options, out *os.File, stop context.CancelCauseFunc) *demo {
 	return &demo{options: o, screen: newScreen(out, stop), tally: newTally(), stop: stop}
 }
 
-// stateDir is where the account local keeps its instances.
-func (d *demo) stateDir() string { return filepath.Join(d.dir, "instances") }
-
 // play runs all scenes.
 func (d *demo) play(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
@@ -55,7 +51,7 @@ func (d *demo) play(ctx context.Context) error {
 	}
 	scenes := []func(context.Context) error{d.setUp, d.applySamples, d.sendTraffic}
 	if d.once {
-		scenes = append(scenes, d.rotateSecrets, d.movePort, d.crash, d.deleteAll)
+		scenes = append(scenes, d.rotateSecrets, d.movePort, d.hang, d.crash, d.deleteAll)
 	}
 	if err := d.playScenes(ctx, scenes); err != nil || d.once {
 		return err
@@ -109,10 +105,10 @@ func (d *demo) until(ctx context.Context, what string, limit time.Duration, look
 func (d *demo) fail(err error) {
 	d.tally.failure()
 	d.screen.bad("%v", err)
-	if d.operator == nil || d.operator.child == nil {
+	if d.operator == nil || d.operator.Child == nil {
 		return
 	}
-	if last := lastLines(d.operator.logFile, 15); last != "" {
+	if last := d.operator.LastLines(15); last != "" {
 		d.screen.note("the operator's last lines:")
 		d.screen.block(last)
 	}

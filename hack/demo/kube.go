@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/child"
 )
 
 // namespace is where a user who names none puts things.
@@ -57,7 +58,7 @@ func newKube(d *demo) (*kube, error) {
 	}
 	env := slices.Concat(os.Environ(), []string{
 		"KUBECONFIG=" + d.plane.Kubeconfig,
-		"KUBECACHEDIR=" + filepath.Join(d.dir, "kubectl"), // not the user's
+		"KUBECACHEDIR=" + filepath.Join(d.scratch.Dir, "kubectl"), // not the user's
 		"KUBERC=off",
 	})
 	return &kube{client: c, kubectl: filepath.Join(d.assets, "kubectl"), root: d.root, env: env, screen: d.screen}, nil
@@ -75,7 +76,7 @@ func (k *kube) run(ctx context.Context, stdin string, args ...string) (string, e
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("kubectl %s: %w", args[0], context.Cause(ctx))
 	case err != nil:
-		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, tail(stderr.String(), 10))
+		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, child.Tail(stderr.String(), 10))
 	}
 	return stdout.String(), nil
 }

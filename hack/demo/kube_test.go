@@ -11,6 +11,7 @@ import (
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/controllers"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 	"github.com/proxy-operator/proxy-operator/providers"
 )
 
@@ -70,10 +71,10 @@ func TestAnInstanceIsFoundByTheIntentAlone(t *testing.T) {
 	in := intent(&p)
 	require.NotNil(t, in)
 	key := providers.Key{InstallationID: providers.InstallationID("cluster", "default"), ProxyUID: "uid", Incarnation: 1, Account: "local"}
-	all := []instance{{name: "px-other"}, {name: key.Name()}}
+	all := []operator.Machine{{Name: "px-other"}, {Name: key.Name()}}
 	got, ok := instanceOf(all, in, "cluster")
 	require.True(t, ok)
-	require.Equal(t, key.Name(), got.name)
+	require.Equal(t, key.Name(), got.Name)
 	_, ok = instanceOf(all, in, "another cluster")
 	require.False(t, ok)
 	require.Nil(t, intent(&v1alpha1.Proxy{}))

@@ -8,7 +8,7 @@
 //	make demo ONCE=1
 //
 // All is on loopback, in one temporary folder, and gone at the end. Reading order: main.go, demo.go, then one file for
-// each scene: setup.go, samples.go, traffic.go, rotation.go, move.go, crash.go, deletion.go, stayup.go.
+// each scene: setup.go, samples.go, traffic.go, rotation.go, move.go, hang.go, crash.go, deletion.go, stayup.go.
 package main
 
 import (

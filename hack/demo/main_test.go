@@ -4,30 +4,11 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/proxy-operator/proxy-operator/internal/processlock"
 )
-
-const (
-	holdEnv  = "DEMO_TEST_HOLD" // makes the test binary hold the lock of this file until it is ended
-	patience = 20 * time.Second
-	poll     = 10 * time.Millisecond
-)
-
-func TestMain(m *testing.M) {
-	if path := os.Getenv(holdEnv); path != "" {
-		if _, err := processlock.Acquire(path); err != nil {
-			os.Exit(1)
-		}
-		select {}
-	}
-	os.Exit(m.Run())
-}
 
 func TestOptionsComeFromFlagsAndEnvironment(t *testing.T) {
 	cases := map[string]struct {

@@ -54,11 +54,11 @@ func (d *demo) movePort(ctx context.Context) error {
 func plain(proxies []v1alpha1.Proxy) (*v1alpha1.Proxy, error) {
 	for i := range proxies {
 		p := &proxies[i]
-		if p.Spec.Mode != v1alpha1.ModeExternal && p.Spec.CloudInit == nil && p.Spec.Auth == nil {
+		if p.Spec.Mode != v1alpha1.ModeExternal && p.Spec.CloudInit == nil && p.Spec.Auth == nil && p.Spec.HealthCheck == nil {
 			return p, nil
 		}
 	}
-	return nil, errors.New("config/samples must have a Managed Proxy without cloudInit and auth")
+	return nil, errors.New("config/samples must have a Managed Proxy without cloudInit, auth and healthCheck")
 }
 
 func connects(ctx context.Context, at string) bool {

@@ -5,118 +5,65 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/proxy-operator/proxy-operator/hack/child"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
-const (
-	operatorLimit = 60 * time.Second // to be ready; it takes one or two
-	operatorGrace = 25 * time.Second // its own is 20
-	portAttempts  = 3
-)
+// unhealthyTimeout is how long a proxy may be unhealthy before it is replaced.
+const unhealthyTimeout = 5 * time.Second
 
-// operator is the manager, which the demo starts more than once.
-type operator struct {
-	*child
-	wanted  atomic.Bool // it should run: its end is a failure
-	binary  string
-	config  string
-	logFile string
-	metrics string // address
+// operatorRun is the manager, which the demo starts more than once.
+type operatorRun struct {
+	*operator.Manager
+	wanted atomic.Bool // it should run: its end is a failure
 }
 
-// newOperator writes the configuration with the one account that the samples name.
-func newOperator(d *demo) (*operator, error) {
-	o := &operator{binary: d.binary, config: filepath.Join(d.dir, "operator.yaml"), logFile: filepath.Join(d.dir, "operator.log")}
-	text := fmt.Sprintf("accounts:\n- name: local\n  type: local\n  local:\n    stateDir: %q\n", d.stateDir())
-	if err := os.WriteFile(o.config, []byte(text), 0o600); err != nil {
-		return nil, fmt.Errorf("write the operator's configuration: %w", err)
+func newOperator(d *demo) (*operatorRun, error) {
+	m, err := operator.NewManager(d.scratch.Dir, d.binary, d.scratch.StateDir(), d.plane.Kubeconfig, d.kube.env)
+	if err != nil {
+		return nil, err
 	}
-	return o, nil
+	m.OnLaunch = func(c *child.Child) { d.onAbandon(abandon(c)) }
+	return &operatorRun{Manager: m}, nil
+}
+
+// probeFlags let the demo end soon. What is by default is ten times slower.
+func probeFlags() []string {
+	return []string{"--health-interval=1s", "--health-timeout=1s", "--unhealthy-timeout=" + unhealthyTimeout.String()}
+}
+
+// abandon kills the process. Nobody waits for the answer.
+func abandon(c *child.Child) func() {
+	return func() { _ = c.Signal(syscall.SIGKILL) }
 }
 
 // startOperator returns once the operator sees the cluster.
 func (d *demo) startOperator(ctx context.Context) error {
-	for attempt := 1; ; attempt++ {
-		if d.operator.metrics == "" || attempt > 1 { // once found it stays, for whoever watches it
-			var err error
-			if d.operator.metrics, err = freeAddress(); err != nil {
-				return err
-			}
-		}
-		err := d.operator.start(ctx, d)
-		// Somebody may take a free port before the operator listens on it.
-		if err == nil || attempt == portAttempts || !strings.Contains(err.Error(), "address already in use") {
-			return err
-		}
-	}
-}
-
-func (o *operator) start(ctx context.Context, d *demo) (err error) {
-	probes, err := freeAddress()
-	if err != nil {
-		return err
-	}
-	o.child, err = startChild("the operator", o.logFile, o.binary, d.kube.env, "manager",
-		"--config="+o.config, "--kubeconfig="+d.plane.Kubeconfig, "--log-format=console",
-		"--health-probe-bind-address="+probes, "--metrics-bind-address="+o.metrics, "--metrics-secure=false")
-	if err != nil {
-		return err
-	}
-	d.onAbandon(o.child.abandon)
-	err = d.until(ctx, "the operator to be ready", operatorLimit, func(ctx context.Context) (bool, string) {
-		if o.ended() {
-			return true, ""
-		}
-		return answersOK(ctx, "http://"+probes+"/readyz")
-	})
-	if err == nil && o.ended() {
-		err = o.how()
-	}
-	if err != nil {
+	d.screen.progress("waiting for the operator to be ready")
+	defer d.screen.progressEnd()
+	o := d.operator
+	if err := o.LaunchReady(ctx, slices.Concat([]string{"--log-format=console"}, probeFlags())...); err != nil {
 		return err
 	}
 	o.wanted.Store(true)
-	go func(c *child) {
-		<-c.done
+	go func(c *child.Child) {
+		<-c.Done()
 		if o.wanted.Load() && !d.staying.Load() {
-			d.stop(c.how())
+			d.stop(c.How())
 		}
-	}(o.child)
+	}(o.Child)
 	return nil
 }
 
 // stopNow kills the operator as a crash or the kernel would.
-func (o *operator) stopNow() error {
+func (o *operatorRun) stopNow() error {
 	o.wanted.Store(false)
-	return o.kill()
-}
-
-func answersOK(ctx context.Context, url string) (bool, string) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return false, err.Error()
-	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return false, cause(err)
-	}
-	return resp.StatusCode == http.StatusOK, errors.Join(nil, resp.Body.Close(), errors.New(resp.Status)).Error()
-}
-
-// freeAddress returns a port of 127.0.0.1 that nobody listens on just now.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // a listen on loopback never waits
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	return l.Addr().String(), l.Close()
+	return o.Kill()
 }
 
 // cause is the innermost part of an error, short enough for a table.

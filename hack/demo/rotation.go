@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 const (
@@ -21,7 +22,8 @@ const (
 
 // rotateSecrets changes both Secrets of the samples: each Proxy that uses one gets a new instance.
 func (d *demo) rotateSecrets(ctx context.Context) error {
-	d.screen.scene("Secrets rotate", "User data and password change. A machine is made from them, so each is replaced by a new one.", "")
+	d.screen.scene("Secrets rotate", "User data and password change. A machine is made from them, so each is replaced by a new one: one at a time, as no more",
+		"than 10 % of a namespace's machines, and at least one, may be down for changes (--disruption-budget).", "")
 	withData, withAuth, err := secretUsers(d.samples.proxies)
 	if err != nil {
 		return err
@@ -147,15 +149,15 @@ func (d *demo) checkUserData(ctx context.Context, proxy string) error {
 	if err != nil {
 		return err
 	}
-	all, err := instances(d.stateDir())
+	all, err := operator.Machines(d.scratch.StateDir())
 	if err != nil {
 		return err
 	}
 	for _, i := range all {
-		if i.providerID() != ids[proxy] {
+		if i.ProviderID() != ids[proxy] {
 			continue
 		}
-		raw, err := os.ReadFile(filepath.Join(i.dir, "user-data")) // #nosec G304 -- in the demo's folder
+		raw, err := os.ReadFile(filepath.Join(i.Dir, "user-data")) // #nosec G304 -- in the demo's folder
 		if err != nil {
 			return fmt.Errorf("read user data: %w", err)
 		}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/child"
 )
 
 const (
@@ -39,8 +40,8 @@ type samples struct {
 // applySamples plays the user who has read the README.
 func (d *demo) applySamples(ctx context.Context) error {
 	d.screen.scene("Proxies from config/samples",
-		"Two Managed, one with cloud-init from a Secret, one that asks for a password, and one External, which points at",
-		"a proxy that already runs: the demo starts that one by hand.", "")
+		"Two Managed, one with cloud-init from a Secret, one that asks for a password, one with a health check of its own, and",
+		"one External, which points at a proxy that already runs: the demo starts that one by hand.", "")
 	if err := d.readSamples(ctx); err != nil {
 		return err
 	}
@@ -105,23 +106,25 @@ func (d *demo) startExternal(ctx context.Context) error {
 	if taken(at) {
 		listen = netip.AddrPortFrom(at.Addr(), 0)
 	}
-	ready := filepath.Join(d.dir, "external.json")
-	d.external, err = startChild("the proxy of "+p.Name, filepath.Join(d.dir, "external.log"), d.binary, []string{},
-		"forward-proxy", "--listen="+listen.String(), "--ready-file="+ready)
+	ready := filepath.Join(d.scratch.Dir, "external.json")
+	d.external, err = child.Start(child.Command{
+		Name: "the proxy of " + p.Name, Path: d.binary, Env: []string{}, Log: filepath.Join(d.scratch.Dir, "external.log"),
+		Args: []string{"forward-proxy", "--listen=" + listen.String(), "--ready-file=" + ready},
+	})
 	if err != nil {
 		return err
 	}
-	d.onAbandon(d.external.abandon)
+	d.onAbandon(abandon(d.external))
 	var got netip.AddrPort
-	err = d.until(ctx, d.external.name, externalLimit, func(context.Context) (bool, string) {
-		if d.external.ended() {
+	err = d.until(ctx, d.external.Name(), externalLimit, func(context.Context) (bool, string) {
+		if d.external.Ended() {
 			return true, ""
 		}
 		got, err = readReady(ready)
 		return err == nil, "it isn't listening yet"
 	})
-	if err == nil && d.external.ended() {
-		err = d.external.how()
+	if err == nil && d.external.Ended() {
+		err = d.external.How()
 	}
 	if err != nil {
 		return err
@@ -181,7 +184,7 @@ func (d *demo) pointElsewhere(name string, at netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(d.dir, "samples.yaml")
+	file := filepath.Join(d.scratch.Dir, "samples.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write samples: %w", err)
 	}

@@ -3,22 +3,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/proxy-operator/proxy-operator/hack/cluster/controlplane"
-	"github.com/proxy-operator/proxy-operator/internal/processlock"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
-
-const module = "module github.com/proxy-operator/proxy-operator"
 
 // prepare finds and builds what the scenes need, before anything runs.
 func (d *demo) prepare(ctx context.Context) (err error) {
@@ -26,18 +21,17 @@ func (d *demo) prepare(ctx context.Context) (err error) {
 	if _, err := os.UserCacheDir(); err != nil {
 		return errors.New("neither HOME nor XDG_CACHE_HOME is set: set one, for the folder where the control plane's binaries are kept")
 	}
-	if d.root, err = checkout(); err != nil {
+	if d.root, err = operator.Checkout(); err != nil {
 		return err
 	}
-	sweepDead(d.screen)
-	if d.dir, err = os.MkdirTemp("", dirPrefix); err != nil {
-		return fmt.Errorf("make temporary folder (TMPDIR names another place): %w", err)
+	for _, dir := range operator.SweepScratch("", "demo") {
+		d.screen.note("removed what an earlier demo, which was killed, had left in %s", dir)
 	}
-	d.onAbandon(func() { _ = os.RemoveAll(d.dir) })
-	d.onAbandon(func() { killInstances(d.stateDir()) })
-	if d.lock, err = processlock.Acquire(filepath.Join(d.dir, dirLock)); err != nil {
+	if d.scratch, err = operator.NewScratch("", "demo"); err != nil {
 		return err
 	}
+	d.onAbandon(func() { _ = d.scratch.Remove() })
+	d.onAbandon(func() { operator.KillMachines(d.scratch.StateDir()) })
 	d.screen.scene("Start", "The operator's binary, a control plane (etcd and kube-apiserver), the CRD and the operator, all on loopback.", "")
 	if err := d.build(ctx); err != nil {
 		return err
@@ -49,56 +43,20 @@ func (d *demo) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkout finds the root of this repository above the working folder.
-func checkout() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the checkout: %w", err)
-	}
-	for {
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod")) // #nosec G304 -- above the working folder
-		if err == nil && strings.HasPrefix(string(text), module+"\n") {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("this is no checkout of proxy-operator: change into one; the demo uses its samples and its CRD")
-		}
-		dir = filepath.Dir(dir)
-	}
-}
-
 // build makes the operator's binary, unless one is given.
-func (d *demo) build(ctx context.Context) error {
-	if d.binary != "" {
-		path, err := exec.LookPath(d.binary)
-		if err == nil {
-			d.binary, err = filepath.Abs(path)
-		}
-		if err != nil {
-			return fmt.Errorf("find the operator's binary: %w", err)
-		}
+func (d *demo) build(ctx context.Context) (err error) {
+	started, given := time.Now(), d.binary
+	if given == "" {
+		d.screen.progress("building the operator")
+	}
+	if d.binary, err = operator.Binary(ctx, d.root, given); err != nil {
+		return err
+	}
+	if given == "" {
+		d.screen.ok("built bin/proxy-operator %s", took(started))
+	} else {
 		d.screen.ok("the operator is %s", d.binary)
-		return nil
 	}
-	started := time.Now()
-	d.binary = filepath.Join(d.root, "bin", "proxy-operator")
-	d.screen.progress("building the operator")
-	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", d.binary, "./cmd")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = d.root, &output, &output
-	// In a group of its own the go command is ended together with its compilers.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
-	cmd.WaitDelay = 5 * time.Second
-	switch err := cmd.Run(); {
-	case errors.Is(err, exec.ErrNotFound):
-		return errors.New("build the operator: there is no go in PATH; install Go, or name a binary with -binary")
-	case ctx.Err() != nil:
-		return fmt.Errorf("build the operator: %w", context.Cause(ctx))
-	case err != nil:
-		return fmt.Errorf("build the operator: %w\n%s", err, tail(output.String(), 20))
-	}
-	d.screen.ok("built bin/proxy-operator %s", took(started))
 	return nil
 }
 
@@ -122,8 +80,8 @@ func (d *demo) setUp(ctx context.Context) error {
 	if err := d.startOperator(ctx); err != nil {
 		return err
 	}
-	d.screen.ok("the operator is process %d %s; its log is %s", d.operator.pid, took(started), d.operator.logFile)
-	if d.origin, err = startOrigin(d.dir); err != nil {
+	d.screen.ok("the operator is process %d %s; its log is %s", d.operator.PID, took(started), d.operator.Log)
+	if d.origin, err = startOrigin(d.scratch.Dir); err != nil {
 		return err
 	}
 	d.screen.ok("an origin at %s and %s tells whom it hears from", d.origin.url("http"), d.origin.url("https"))
@@ -135,8 +93,8 @@ func (d *demo) startPlane(ctx context.Context) error {
 	d.screen.progress("starting etcd and kube-apiserver")
 	plane, err := controlplane.Start(ctx, controlplane.Options{
 		Assets:        d.assets,
-		DataDir:       filepath.Join(d.dir, "control-plane"),
-		Kubeconfig:    filepath.Join(d.dir, "kubeconfig"),
+		DataDir:       filepath.Join(d.scratch.Dir, "control-plane"),
+		Kubeconfig:    filepath.Join(d.scratch.Dir, "kubeconfig"),
 		UnsafeNoFsync: true, // its data goes with the demo
 	})
 	if err != nil {

@@ -39,7 +39,7 @@ func (d *demo) stayUp(ctx context.Context) error {
 // sayGoodbye deletes whatever the user has left, as a user would. What is to be gone is the instances: Proxies that wait
 // for the end of a create, after a kill -9, go with the control plane.
 func (d *demo) sayGoodbye(ctx context.Context) error {
-	if d.operator.ended() {
+	if d.operator.Ended() {
 		if err := d.startOperator(ctx); err != nil {
 			return err
 		}
@@ -81,9 +81,9 @@ func (d *demo) keepOperator(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.operator.done:
+		case <-d.operator.Done():
 		}
-		d.screen.note("%v; starting it again", d.operator.how())
+		d.screen.note("%v; starting it again", d.operator.How())
 		timer := time.NewTimer(restartPause)
 		select {
 		case <-ctx.Done():
@@ -94,7 +94,7 @@ func (d *demo) keepOperator(ctx context.Context) error {
 		if err := d.startOperator(ctx); err != nil {
 			return err
 		}
-		d.screen.note("the operator is process %d now", d.operator.pid)
+		d.screen.note("the operator is process %d now", d.operator.PID)
 	}
 }
 
@@ -126,11 +126,15 @@ func (d *demo) showCommands(ctx context.Context) error {
 		"kubectl delete proxy "+managed,
 		"kubectl apply "+quoteAll(d.applied()),
 	)
+	d.suggest("A proxy that hangs is found and replaced; so is one that is killed",
+		"pgrep -fl "+quote(d.scratch.StateDir())+"   # the proxies' processes",
+		"kill -STOP PID",
+	)
 	d.suggest("The operator (it is started again when it ends)",
-		"tail -f "+quote(d.operator.logFile),
-		"curl -s "+d.noProxy()+"http://"+d.operator.metrics+"/metrics | grep ^proxy_operator_ | grep -v _bucket",
-		fmt.Sprintf("kill -9 %d", d.operator.pid),
-		"ls "+quote(filepath.Join(d.stateDir(), "default"))+"   # the machines: record, user data and log of each",
+		"tail -f "+quote(d.operator.Log),
+		"curl -s "+d.noProxy()+"http://"+d.operator.Metrics+"/metrics | grep ^proxy_operator_ | grep -v _bucket",
+		fmt.Sprintf("kill -9 %d", d.operator.PID),
+		"ls "+quote(filepath.Join(d.scratch.StateDir(), "default"))+"   # the machines: record, user data and log of each",
 	)
 	d.screen.print("")
 	return nil

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 	"github.com/proxy-operator/proxy-operator/internal/processlock"
 )
 
@@ -65,10 +66,10 @@ func (f *fleet) byWatch(see func()) {
 func (f *fleet) awaitNoProcess(name string) {
 	f.t.Helper()
 	eventually(f.t, func(c *assert.CollectT) {
-		running, err := instances(f.state)
+		running, err := operator.RunningMachines(f.t.Context(), f.state)
 		require.NoError(c, err)
 		for _, i := range running {
-			require.NotEqual(c, name, i.name, "process %d is left", i.pid)
+			require.NotEqual(c, name, i.Name, "process %d is left", i.PID)
 		}
 		_, held, err := processlock.Holder(filepath.Join(f.state, "default", name, "lock"))
 		require.NoError(c, err)

@@ -40,7 +40,7 @@ func TestAManagerThatIsKilledAgainAndAgainLeavesOneProcessPerProxy(t *testing.T)
 			m.awaitReady()
 		}
 		<-time.After(time.Duration(dice.IntN(2500)) * time.Millisecond)
-		require.False(t, m.ended(), m.log())
+		require.False(t, m.Ended(), m.log())
 		m.kill()
 	}
 	stop()
@@ -120,7 +120,7 @@ func TestProxiesServeWhileNoManagerRuns(t *testing.T) {
 		}
 	}
 	m.interrupt() // the one that started them: theirs would be its process group
-	require.Zero(t, m.exit, "Ctrl-C is an orderly end")
+	require.Zero(t, m.ExitCode(), "Ctrl-C is an orderly end")
 	stay("Ctrl-C")
 	m = f.start()
 	f.seen("open-1")

@@ -24,7 +24,7 @@ func TestProbes(t *testing.T) {
 	m := f.launch("--metrics-bind-address=0")
 	m.lenient = true
 	m.eventually(func(c *assert.CollectT) {
-		require.False(c, m.ended(), m.log())
+		require.False(c, m.Ended(), m.log())
 		status, body := get(t.Context(), "http://"+m.probes+"/healthz", "")
 		require.Equal(c, http.StatusOK, status, body)
 	})
@@ -32,11 +32,13 @@ func TestProbes(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, status, "it can't see Proxies: %s", body)
 	grantProxies(t, f)
 	m.awaitReady()
-	require.False(t, m.ended(), m.log())
+	require.False(t, m.Ended(), m.log())
 	status, _ = get(t.Context(), "http://"+m.probes+"/healthz", "")
 	require.Equal(t, http.StatusOK, status)
 	f.create("external", external("192.0.2.1", 3128, ""))
-	f.ready("external")
+	f.await("external", func(c *assert.CollectT, p *v1alpha1.Proxy) { // nobody is there, but it was seen
+		requireCondition(c, p, v1alpha1.ConditionProvisioned, "True", v1alpha1.ReasonExternalEndpoint)
+	})
 }
 
 // It ends late and says so, but before the kubelet would kill it, 30 s after it was asked to.
@@ -48,11 +50,11 @@ func TestAManagerThatSeesNothingEndsWhenItIsAskedTo(t *testing.T) {
 	m.lenient, m.killed = true, true // the exit code is looked at below
 	m.eventually(func(c *assert.CollectT) { require.Contains(c, m.log(), "forbidden") })
 	start := time.Now()
-	m.signal(syscall.SIGTERM)
+	require.NoError(t, m.Signal(syscall.SIGTERM))
 	m.wait()
 	require.Less(t, time.Since(start), 29*time.Second)
-	if m.exit != 0 {
-		require.Equal(t, 1, m.exit)
+	if m.ExitCode() != 0 {
+		require.Equal(t, 1, m.ExitCode())
 		require.Contains(t, tail([]byte(m.log()), 1), "did not stop within")
 	}
 }
@@ -136,14 +138,18 @@ func TestMetricsAreForThoseWhomTheAPIServerLetsIn(t *testing.T) {
 		require.Equal(c, http.StatusOK, status)
 		for _, want := range []string{
 			`proxy_operator_proxies{phase="Ready",provider="local"} 1`,
-			`proxy_operator_proxies{phase="Ready",provider=""} 1`,
+			`proxy_operator_proxies{phase="Pending",provider=""} 1`,
 			`proxy_operator_proxies{phase="Pending",provider="local"} 1`,
 			`proxy_operator_replacements_total{reason="drift"} 1`,
 			`proxy_operator_provider_calls_total{class="OK",op="create",provider="local"} 2`,
 			`proxy_operator_provider_calls_total{class="OK",op="delete",provider="local"} 1`,
 			`proxy_operator_provider_calls_total{class="OK",op="list",provider="local"} `,
-			`proxy_operator_provider_calls_total{class="OK",op="get",provider="local"} `,
+			`proxy_operator_instances{provider="local"} 1`,
+			`proxy_operator_guard_calls_in_flight{provider="local"} `,
+			`proxy_operator_guard_circuit_open{provider="local"} 0`,
 			`proxy_operator_provider_call_duration_seconds_count{op="create",provider="local"} 2`,
+			`proxy_operator_probes_total{fault="none",reason="Healthy"} `,
+			`proxy_operator_health{health="Healthy"} 1`,
 			`controller_runtime_reconcile_total{controller="proxy",result="`,
 		} {
 			require.True(c, strings.Contains("\n"+body, "\n"+want), "no %s in:\n%s", want, onlyOurs(body))

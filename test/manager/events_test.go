@@ -41,10 +41,13 @@ func TestEventsTellOfTransitionsAndOfNothingElse(t *testing.T) {
 	f.create("told")
 	f.create("told-of-secret", cloudInitFrom("late"))
 	old := f.ready("told")
-	f.awaitReasons(old, v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated)
+	f.awaitReasons(old, v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated, v1alpha1.ReasonHealthy)
 	f.edit("told", func(p *v1alpha1.Proxy) { port(3190)(&p.Spec) })
 	p := f.replaced(old)
-	life := []string{v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated, v1alpha1.ReasonReplacing, v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated}
+	life := []string{
+		v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated, v1alpha1.ReasonHealthy, v1alpha1.ReasonReplacing,
+		v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated, v1alpha1.ReasonHealthy,
+	}
 	f.awaitReasons(p, life...)
 
 	for _, value := range []string{"1", "2", "3"} { // passes that change nothing
@@ -62,7 +65,7 @@ func TestEventsTellOfTransitionsAndOfNothingElse(t *testing.T) {
 	require.Contains(t, e.Note, `"late"`)
 	f.userData("late", "#cloud-config\n# told-user-data")
 	f.ready("told-of-secret")
-	f.awaitReasons(waits, v1alpha1.ReasonCloudInitError, v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated)
+	f.awaitReasons(waits, v1alpha1.ReasonCloudInitError, v1alpha1.ReasonProvisioning, v1alpha1.ReasonCreated, v1alpha1.ReasonHealthy)
 
 	f.delete("told")
 	f.awaitGone("told", p.UID)

@@ -55,11 +55,25 @@ func TestAMistakeEndsTheManagerWithOneLine(t *testing.T) {
 		"a probe address that is taken":      {args: []string{"--health-probe-bind-address=" + taken.Addr().String()}, want: []string{"--health-probe-bind-address", taken.Addr().String()}},
 		"a metrics address that is none":     {args: []string{"--metrics-bind-address=nowhere"}, want: []string{"--metrics-bind-address", "nowhere"}},
 		"a metrics address that is taken":    {args: []string{"--metrics-bind-address=" + taken.Addr().String()}, want: []string{"--metrics-bind-address", taken.Addr().String()}, late: true},
+		"a judge address that is none":       {args: []string{"--judge-bind-address=nowhere"}, want: []string{"--judge-bind-address", "nowhere"}},
+		"a judge address that is taken":      {args: []string{"--judge-bind-address=" + taken.Addr().String()}, want: []string{"--judge-bind-address", taken.Addr().String(), "in use"}},
+		"a judge address without a host":     {args: []string{"--judge-bind-address=:8082"}, want: []string{"--judge-bind-address=:8082", "HOST", "--judge-url"}},
+		"a judge at every address":           {args: []string{"--judge-bind-address=0.0.0.0:8082"}, want: []string{"--judge-bind-address=0.0.0.0:8082", "HOST", "--judge-url"}},
+		"a judge URL that is none":           {args: []string{"--judge-url=judge:8080"}, want: []string{"--judge-url", "http or https"}},
+		"a target with a password":           {args: []string{"--health-target=http://user:secret@target/"}, want: []string{"--health-target", "without a user name"}},
+		"a target of another scheme":         {args: []string{"--health-target=ftp://target/"}, want: []string{"--health-target", "http or https"}},
+		"no time between probes":             {args: []string{"--health-interval=0s"}, want: []string{"--health-interval=0s", "at least 100ms"}},
+		"a word for a duration":              {args: []string{"--health-interval=often"}, want: []string{"--health-interval", `"often"`}},
+		"probes that overlap":                {args: []string{"--health-timeout=2s"}, want: []string{"--health-timeout=2s", "--health-interval", "1s"}},
+		"a budget beyond the whole":          {args: []string{"--disruption-budget=150%"}, want: []string{"--disruption-budget=150%", "10%"}},
+		"a budget below nothing":             {args: []string{"--disruption-budget=-1"}, want: []string{"--disruption-budget=-1", "a number"}},
+		"a word for a budget":                {args: []string{"--disruption-budget=few"}, want: []string{"--disruption-budget=few", "a number"}},
+		"a name for addresses":               {args: []string{"--health-deny-cidr=loopback"}, want: []string{"--health-deny-cidr=loopback", "192.0.2.0/24"}},
 		"no certificate where one is named":  {args: []string{"--metrics-cert-path=" + f.dir + "/none"}, want: []string{"--metrics-cert-path", f.dir + "/none"}},
 		"no file where one is named":         {args: []string{"--config=" + f.dir + "/none.yaml"}, want: []string{"--config", f.dir + "/none.yaml"}},
 		"a folder for a file":                {args: []string{"--config=" + f.dir}, want: []string{"--config", f.dir}},
 		"a file that isn't YAML":             {args: []string{"--config=" + f.write("no.yaml", "accounts: [")}, want: []string{"no.yaml", "line 1"}},
-		"an unknown field":                   {args: []string{"--config=" + f.write("field.yaml", account+"  region: eu\n")}, want: []string{"field.yaml", "line 4", "accounts[0].region", "known here: name, type, allowedNamespaces, local"}},
+		"an unknown field":                   {args: []string{"--config=" + f.write("field.yaml", account+"  region: eu\n")}, want: []string{"field.yaml", "line 4", "accounts[0].region", "known here: name, type, allowedNamespaces, limits, orphans, local"}},
 		"an unknown field of a section":      {args: []string{"--config=" + f.write("section.yaml", account+"  local: {statedir: /x}\n")}, want: []string{"line 4", "accounts[0].local.statedir", "stateDir"}},
 		"an unknown type":                    {args: []string{"--config=" + f.write("type.yaml", "accounts:\n- name: a\n  type: gpc\n")}, want: []string{"line 3", "accounts[0].type", `"gpc"`, "use one of: local"}},
 		"a state directory that is relative": {args: []string{"--config=" + relative}, want: []string{"line 4", "accounts[0].local.stateDir", "absolute path"}},
@@ -103,7 +117,7 @@ func (f *fleet) fails(t *testing.T, args ...string) (code int, stdout, stderr st
 	if strings.HasPrefix(args[0], "--watch-namespaces") {
 		one.watch = nil // the flag adds up
 	}
-	all := one.args(&manager{probes: freeAddress(t), metrics: freeAddress(t)})
+	all := one.args(&manager{probes: freeAddress(t), metrics: freeAddress(t), judge: freeAddress(t)})
 	cmd := exec.CommandContext(ctx, cluster.binary, append(all, args...)...)
 	cmd.Env = []string{"HOME=" + filepath.Join(f.dir, "home"), "GORACE=atexit_sleep_ms=0"}
 	var out, errOut bytes.Buffer

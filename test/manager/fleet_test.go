@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 // fleet is the world of one test: a namespace, a state directory of the provider local, and the managers that work there.
@@ -34,6 +35,7 @@ type fleet struct {
 	kubeconfig string
 	command    []string // what comes before the flags of every manager
 	home       string   // --leader-election-namespace: the manager's own
+	health     []string // flags about probes
 	managers   []*manager
 	sensitive  []string // content of Secrets; nothing but the instances' own files may have it
 }
@@ -46,6 +48,7 @@ func newFleet(t *testing.T) *fleet {
 	f := &fleet{
 		t: t, ns: ns, dir: dir, state: filepath.Join(dir, "state"), instance: filepath.Base(dir), watch: []string{ns},
 		kubeconfig: cluster.standard.kubeconfig, command: []string{"manager"}, home: cluster.standard.namespace(),
+		health: []string{"--health-interval=1s", "--health-timeout=1s", "--unhealthy-timeout=10s", "--health-deny-cidr=" + operator.LinkLocal},
 	}
 	f.write("operator.yaml", fmt.Sprintf("accounts:\n- name: local\n  type: local\n  local:\n    stateDir: %q\n", f.state))
 	t.Cleanup(f.dissolve)
@@ -73,7 +76,8 @@ func (f *fleet) args(m *manager) []string {
 	args := append(slices.Clone(f.command),
 		"--config="+filepath.Join(f.dir, "operator.yaml"), "--kubeconfig="+f.kubeconfig, "--instance="+f.instance,
 		"--leader-election-namespace="+f.home,
-		"--health-probe-bind-address="+m.probes, "--metrics-bind-address="+m.metrics)
+		"--health-probe-bind-address="+m.probes, "--metrics-bind-address="+m.metrics, "--judge-bind-address="+m.judge)
+	args = append(args, f.health...)
 	if len(f.watch) > 0 {
 		args = append(args, "--watch-namespaces="+strings.Join(f.watch, ","))
 	}
@@ -101,7 +105,7 @@ func (f *fleet) dissolve() {
 	if err != nil && !strings.Contains(err.Error(), "left over") {
 		require.NoError(f.t, err)
 	}
-	left, err := instances(f.state)
+	left, err := operator.RunningMachines(ctx, f.state)
 	require.NoError(f.t, err)
 	require.Empty(f.t, left)
 }

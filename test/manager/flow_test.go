@@ -237,5 +237,6 @@ func externalAuthCreated(t *testing.T, f *fleet) {
 	f.credentials("external-login", login{"crawler", "external-password-1Bw"})
 	f.await("external-auth", func(c *assert.CollectT, p *v1alpha1.Proxy) {
 		require.Nil(c, meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled))
+		requireCondition(c, p, v1alpha1.ConditionReady, "False", v1alpha1.ReasonConnectRefused) // nobody listens there
 	})
 }

@@ -43,9 +43,9 @@ func TestOneOfTwoManagersWorksAndTheOtherTakesOverAtOnce(t *testing.T) {
 	f.settled("led-1", "led-2")
 	require.False(t, works(second), "one is at work at a time")
 
-	first.signal(syscall.SIGTERM)
+	require.NoError(t, first.Signal(syscall.SIGTERM))
 	first.wait()
-	require.Zero(t, first.exit)
+	require.Zero(t, first.ExitCode())
 	gone := time.Now()
 	eventually(t, func(c *assert.CollectT) {
 		require.NotEmpty(c, holder(c, f))
@@ -108,7 +108,7 @@ func TestAnEditAfterAHandoverTakesNoProxyDownForLong(t *testing.T) {
 	first := f.start()
 	f.create("handed-over")
 	old := f.settled("handed-over")["handed-over"]
-	first.signal(syscall.SIGTERM)
+	require.NoError(t, first.Signal(syscall.SIGTERM))
 	first.wait()
 	f.start()
 	f.edit("handed-over", func(p *v1alpha1.Proxy) { port(3151)(&p.Spec) })

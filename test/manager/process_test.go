@@ -8,13 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,17 +18,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/proxy-operator/proxy-operator/hack/child"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 // manager is one run of `proxy-operator manager`.
 type manager struct {
+	*child.Child
 	t       *testing.T
-	pid     int
 	logFile string
-	done    chan struct{} // closed when it has ended
-	exit    int           // valid then; -1: by a signal
-	probes  string        // addresses
+	probes  string // addresses
 	metrics string
+	judge   string
 	killed  bool // by the test; else it has to end in order
 	lenient bool // the test takes rights away: refusals may be in the log
 }
@@ -43,12 +41,12 @@ func (f *fleet) start(args ...string) *manager {
 	m := f.launch(args...)
 	for range 2 { // somebody may take a free port before the manager listens on it
 		m.awaitReady()
-		if !m.ended() || !strings.Contains(m.log(), "address already in use") {
+		if !m.Ended() || !strings.Contains(m.log(), "address already in use") {
 			break
 		}
 		m = f.launch(args...)
 	}
-	require.False(f.t, m.ended(), "the manager ended:\n%s", tail([]byte(m.log()), 20))
+	require.False(f.t, m.Ended(), "the manager ended:\n%s", tail([]byte(m.log()), 20))
 	return m
 }
 
@@ -56,7 +54,7 @@ func (f *fleet) start(args ...string) *manager {
 func (m *manager) awaitReady() {
 	m.t.Helper()
 	m.eventually(func(c *assert.CollectT) {
-		if !m.ended() {
+		if !m.Ended() {
 			status, body := get(m.t.Context(), "http://"+m.probes+"/readyz", "")
 			require.Equal(c, http.StatusOK, status, body)
 		}
@@ -66,31 +64,16 @@ func (m *manager) awaitReady() {
 // launch starts the process and doesn't wait.
 func (f *fleet) launch(args ...string) *manager {
 	f.t.Helper()
-	m := &manager{t: f.t, done: make(chan struct{}), probes: freeAddress(f.t), metrics: freeAddress(f.t)}
+	m := &manager{t: f.t, probes: freeAddress(f.t), metrics: freeAddress(f.t), judge: freeAddress(f.t)}
 	out, err := os.CreateTemp(f.dir, "manager-*.log")
 	require.NoError(f.t, err)
 	m.logFile = out.Name()
-	all := append(f.args(m), args...)
-	cmd := exec.Command(cluster.binary, all...) //nolint:noctx // ended by signals, as a cluster does
-	cmd.Env = []string{"HOME=" + filepath.Join(f.dir, "home"), "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = managerAttributes()
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // the kernel ties the child to the thread that started it (golang/go#27505)
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		if err == nil {
-			m.pid = cmd.Process.Pid
-		}
-		started <- errors.Join(err, out.Close())
-		if err == nil {
-			_ = cmd.Wait() // the exit code tells
-			m.exit = cmd.ProcessState.ExitCode()
-		}
-		close(m.done)
-	}()
-	require.NoError(f.t, <-started)
+	require.NoError(f.t, out.Close())
+	m.Child, err = child.Start(child.Command{
+		Name: "the manager", Path: cluster.binary, Args: append(f.args(m), args...), Log: m.logFile,
+		Env: []string{"HOME=" + filepath.Join(f.dir, "home"), "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"},
+	})
+	require.NoError(f.t, err)
 	f.managers = append(f.managers, m)
 	f.t.Cleanup(m.finish)
 	return m
@@ -98,13 +81,13 @@ func (f *fleet) launch(args ...string) *manager {
 
 // finish ends the manager if the test has not, and looks at what it said.
 func (m *manager) finish() {
-	if !m.ended() {
-		m.signal(syscall.SIGTERM)
+	if !m.Ended() {
+		require.NoError(m.t, m.Signal(syscall.SIGTERM))
 		m.wait()
 	}
 	text := m.log()
 	if !m.killed {
-		assert.Zero(m.t, m.exit, "exit code of the manager; the end of its log:\n%s", tail([]byte(text), 5))
+		assert.Zero(m.t, m.ExitCode(), "exit code of the manager; the end of its log:\n%s", tail([]byte(text), 5))
 	}
 	for _, bad := range []string{"DATA RACE", "panic", "goroutine "} {
 		assert.NotContains(m.t, text, bad)
@@ -117,43 +100,25 @@ func (m *manager) finish() {
 	}
 }
 
-func (m *manager) ended() bool {
-	select {
-	case <-m.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // wait returns when the process has ended; one that doesn't is a failure and is killed.
 func (m *manager) wait() {
 	select {
-	case <-m.done:
+	case <-m.Done():
 	case <-time.After(patience):
 		m.t.Errorf("the manager doesn't end; the end of its log:\n%s", tail([]byte(m.log()), 20))
-		m.signal(syscall.SIGKILL)
-		<-m.done
-	}
-}
-
-// signal reaches the process as long as it isn't reaped, so that no other one can have its ID.
-func (m *manager) signal(s syscall.Signal) {
-	if !m.ended() {
-		require.NoError(m.t, ignoreGone(syscall.Kill(m.pid, s)))
+		require.NoError(m.t, m.Kill())
 	}
 }
 
 // kill ends it as a crash does.
 func (m *manager) kill() {
 	m.killed = true
-	m.signal(syscall.SIGKILL)
-	<-m.done
+	require.NoError(m.t, m.Kill())
 }
 
 // interrupt sends what Ctrl-C in its terminal sends, to its whole process group.
 func (m *manager) interrupt() {
-	require.NoError(m.t, ignoreGone(syscall.Kill(-m.pid, syscall.SIGINT)))
+	require.NoError(m.t, ignoreGone(syscall.Kill(-m.PID, syscall.SIGINT)))
 	m.wait()
 }
 
@@ -220,9 +185,7 @@ func get(ctx context.Context, url, token string) (status int, body string) {
 // freeAddress is a port of 127.0.0.1 that nobody listens on just now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // a listen on loopback never waits
+	address, err := operator.FreeAddress()
 	require.NoError(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, l.Close())
-	return "127.0.0.1:" + strconv.Itoa(port)
+	return address
 }

@@ -71,6 +71,12 @@ func TestTheRightsOfConfigDefaultAreEnoughAndNoMore(t *testing.T) {
 	delete(unused, grant{right{"", "events", "patch"}, d.namespace()})               // the same, of leader election
 	delete(unused, grant{right{"", "secrets", "list"}, ""})                          // where the API server can't begin a watch with
 	delete(unused, grant{right{v1alpha1.GroupVersion.Group, "proxies", "list"}, ""}) // what there is already
+	for _, verb := range []string{"get", "create", "update", "delete"} {             // a sweep that stopped is confirmed in a ConfigMap
+		delete(unused, grant{right{"", "configmaps", verb}, d.namespace()})
+	}
+	for _, verb := range []string{"create", "patch"} { // and told of by an Event on it
+		delete(unused, grant{right{"events.k8s.io", "events", verb}, d.namespace()})
+	}
 	for _, r := range requestsOf(t, d.user()) {
 		delete(unused, grant{r.right(), ""})
 		delete(unused, grant{r.right(), r.Object.Namespace})

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 // settled returns when the fleet is exactly as wanted: those Proxies and no other, each Ready, each with one process,
@@ -39,21 +40,21 @@ func (f *fleet) settledWithin(limit time.Duration, names ...string) map[string]*
 			all[list.Items[i].Name] = &list.Items[i]
 		}
 		require.ElementsMatch(c, names, slices.Collect(maps.Keys(all)), "the Proxies that there are")
-		running, err := instances(f.state)
+		running, err := operator.RunningMachines(f.t.Context(), f.state)
 		require.NoError(c, err)
-		byOwner := map[string][]instance{}
+		byOwner := map[string][]operator.Machine{}
 		for _, i := range running {
-			byOwner[i.owner] = append(byOwner[i.owner], i)
+			byOwner[i.Owner()] = append(byOwner[i.Owner()], i)
 		}
 		for _, p := range all {
 			requireReady(c, p)
 			own := byOwner[string(p.UID)]
 			require.Len(c, own, 1, "processes of %s, which is to have %s", p.Name, p.Status.ProviderID)
-			require.Equal(c, "local://"+own[0].name, p.Status.ProviderID, p.Name)
-			require.Equal(c, own[0].name, p.Status.Instance.Name, p.Name)
+			require.Equal(c, "local://"+own[0].Name, p.Status.ProviderID, p.Name)
+			require.Equal(c, own[0].Name, p.Status.Instance.Name, p.Name)
 		}
 		require.Len(c, running, len(all), "all processes: %v", running)
-		left, err := folders(f.state)
+		left, err := operator.MachineDirs(f.state)
 		require.NoError(c, err)
 		require.Len(c, left, len(all), "all folders: %v", left)
 		found <- all
@@ -64,11 +65,11 @@ func (f *fleet) settledWithin(limit time.Duration, names ...string) map[string]*
 // processOf is the one process of a Proxy.
 func (f *fleet) processOf(p *v1alpha1.Proxy) int {
 	f.t.Helper()
-	running, err := instances(f.state)
+	running, err := operator.RunningMachines(f.t.Context(), f.state)
 	require.NoError(f.t, err)
-	running = slices.DeleteFunc(running, func(i instance) bool { return i.owner != string(p.UID) })
+	running = slices.DeleteFunc(running, func(i operator.Machine) bool { return i.Owner() != string(p.UID) })
 	require.Len(f.t, running, 1, "processes of %s", p.Name)
-	return running[0].pid
+	return running[0].PID
 }
 
 // secret makes a Secret, or changes it. What it holds must not be seen anywhere but in the instances' own files.
@@ -126,10 +127,10 @@ func (f *fleet) requireSecretsKept(ctx context.Context) {
 	requests, err := os.ReadFile(cluster.auditLog)
 	require.NoError(f.t, err)
 	shown["requests of managers"] = string(requests)
-	running, err := processes(f.state)
+	running, err := operator.Processes(ctx, f.state)
 	require.NoError(f.t, err)
 	for _, p := range running {
-		shown["command line "+p.args[0]] += strings.Join(p.args, " ")
+		shown["command line "+p.Args[0]] += strings.Join(p.Args, " ")
 	}
 	for _, s := range f.sensitive {
 		for where, text := range shown {

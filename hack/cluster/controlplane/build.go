@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/proxy-operator/proxy-operator/hack/child"
 )
 
 // modules are the nested Go modules in hack/cluster/modules. Each requires one
@@ -219,13 +221,8 @@ func explain(what string, err error, stderr string) error {
 		},
 	} {
 		if regexp.MustCompile(known.signs).MatchString(text) {
-			return fmt.Errorf("%s: %s: %w\n%s", what, known.advice, err, lastLines(stderr, 5))
+			return fmt.Errorf("%s: %s: %w\n%s", what, known.advice, err, child.Tail(stderr, 5))
 		}
 	}
-	return fmt.Errorf("%s: %w\n%s", what, err, lastLines(stderr, 20))
-}
-
-func lastLines(text string, n int) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+	return fmt.Errorf("%s: %w\n%s", what, err, child.Tail(stderr, 20))
 }

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/proxy-operator/proxy-operator/hack/child"
 )
 
 const (
@@ -41,7 +43,7 @@ func choosePorts(port, etcdPort int) (int, int, error) {
 }
 
 // waitReady returns when url answers 200, the process has ended, or ctx has.
-func waitReady(ctx context.Context, p *process, url string, settings *tls.Config) error {
+func waitReady(ctx context.Context, p *child.Child, url string, settings *tls.Config) error {
 	prober := newProber(settings)
 	defer prober.CloseIdleConnections()
 	ticker := time.NewTicker(readyPoll)
@@ -52,10 +54,10 @@ func waitReady(ctx context.Context, p *process, url string, settings *tls.Config
 			return nil
 		}
 		select {
-		case <-p.done:
-			return p.ended()
+		case <-p.Done():
+			return ended(p)
 		case <-ctx.Done():
-			return fmt.Errorf("start %s: %w (its last answer: %w)", p.name, context.Cause(ctx), last)
+			return fmt.Errorf("start %s: %w (its last answer: %w)", p.Name(), context.Cause(ctx), last)
 		case <-ticker.C:
 		}
 	}

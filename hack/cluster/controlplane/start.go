@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/proxy-operator/proxy-operator/hack/child"
 )
 
 const (
@@ -65,7 +67,7 @@ type ControlPlane struct {
 	dir             *dataDir
 	files           *pkiFiles
 	etcdURL         string
-	etcd, apiserver *process
+	etcd, apiserver *child.Child
 	stopping        atomic.Bool
 	stop            func() error
 	done            chan struct{}
@@ -153,23 +155,23 @@ func (c *ControlPlane) startProcesses(ctx context.Context) (err error) {
 // lostPort says whether a process ended because another took the port that was
 // free a moment before. A port that the caller fixed is the caller's business.
 func (c *ControlPlane) lostPort() bool {
-	lost := func(p *process, fixed int) bool {
-		return p != nil && fixed == 0 && p.hasEnded() && strings.Contains(p.output(), "address already in use")
+	lost := func(p *child.Child, fixed int) bool {
+		return p != nil && fixed == 0 && p.Ended() && strings.Contains(p.Output(), "address already in use")
 	}
 	return lost(c.etcd, c.options.EtcdPort) || lost(c.apiserver, c.options.Port)
 }
 
 // watch notices when a process ends.
 func (c *ControlPlane) watch() {
-	var first *process
+	var first *child.Child
 	select {
-	case <-c.etcd.done:
+	case <-c.etcd.Done():
 		first = c.etcd
-	case <-c.apiserver.done:
+	case <-c.apiserver.Done():
 		first = c.apiserver
 	}
 	if !c.stopping.Load() {
-		c.err = first.ended()
+		c.err = ended(first)
 	}
 	close(c.done)
 }
@@ -192,7 +194,7 @@ func (c *ControlPlane) Err() error {
 // PIDs are the process IDs of etcd and kube-apiserver by name, for measuring
 // what they use.
 func (c *ControlPlane) PIDs() map[string]int {
-	return map[string]int{etcd: c.etcd.pid, apiserver: c.apiserver.pid}
+	return map[string]int{etcd: c.etcd.PID, apiserver: c.apiserver.PID}
 }
 
 // Stop ends both processes and removes the kubeconfig and, if it is temporary,
@@ -209,10 +211,10 @@ func (c *ControlPlane) stopProcesses() error {
 	var errs []error
 	// kube-apiserver first: without etcd it would not end in order.
 	if c.apiserver != nil {
-		errs = append(errs, c.apiserver.stop(apiserverGrace))
+		errs = append(errs, c.apiserver.End(apiserverGrace))
 	}
 	if c.etcd != nil {
-		errs = append(errs, c.etcd.stop(etcdGrace))
+		errs = append(errs, c.etcd.End(etcdGrace))
 	}
 	return errors.Join(errs...)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controlplane
+package child
 
 import "syscall"
 
-func processAttributes() *syscall.SysProcAttr {
+func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -2,11 +2,11 @@
 
 //go:build !linux
 
-package main
+package child
 
 import "syscall"
 
 // Only Linux ends a child with its parent.
-func childAttributes() *syscall.SysProcAttr {
+func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
