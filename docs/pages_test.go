@@ -105,7 +105,7 @@ func commands(text string) []string {
 }
 
 func TestEveryPackageIsAComponent(t *testing.T) {
-	listed := firstColumn(t, architecture, "## 6. Components")
+	listed := firstColumn(t, architecture, "## 8. Components")
 	for _, dir := range packages(t) {
 		found := false
 		for _, l := range listed {
@@ -200,7 +200,7 @@ func declared(t *testing.T) (tests, functions map[string][]string) {
 func TestDecisionsAreListed(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "docs", "adr", "0*.md"))
 	require.NoError(t, err)
-	decisions := section(t, architecture, "## 8. Decisions")
+	decisions := section(t, architecture, "## 10. Decisions")
 	for _, f := range files {
 		require.Contains(t, decisions, "](adr/"+filepath.Base(f)+")")
 		text := read(t, f)

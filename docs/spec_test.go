@@ -41,7 +41,7 @@ func firstFieldColumn(t *testing.T, heading, prefix string) []string {
 	return out
 }
 
-// paths lists the JSON paths below a struct of ours. Lists and maps are one field.
+// paths lists the JSON paths below a struct of ours. Lists, maps and durations are one field.
 func paths(prefix string, typ reflect.Type) []string {
 	var out []string
 	for f := range typ.Fields() {
@@ -52,7 +52,7 @@ func paths(prefix string, typ reflect.Type) []string {
 		if inner.Kind() == reflect.Pointer {
 			inner = inner.Elem()
 		}
-		if inner.Kind() == reflect.Struct {
+		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[metav1.Duration]() {
 			out = append(out, paths(path, inner)...)
 		}
 	}
