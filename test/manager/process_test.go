@@ -96,7 +96,7 @@ func (m *manager) finish() {
 		assert.NotContains(m.t, text, "forbidden")
 	}
 	if m.t.Failed() {
-		m.t.Logf("the end of a manager's log:\n%s", tail([]byte(text), 30))
+		m.t.Logf("the end of a manager's log:\n%s", tail([]byte(text), 300))
 	}
 }
 
