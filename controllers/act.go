@@ -222,6 +222,7 @@ func (r *ProxyReconciler) release(ctx context.Context, p *v1alpha1.Proxy, s Seen
 	if err != nil {
 		return r.refused(ctx, p, err)
 	}
+	r.memory.entry(p).released = true
 	log.FromContext(ctx).Info("let the Proxy go", "abandoned", s.Abandon)
 	if s.Abandon {
 		r.warn(p, v1alpha1.ReasonAbandoned, "Let go without its machine, as the abandon annotation asked; look after "+orNothing(p.Status.ProviderID)+" yourself.")

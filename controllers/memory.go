@@ -72,9 +72,10 @@ type memory struct {
 }
 
 type remembered struct {
-	uid     types.UID
-	calls   Calls
-	written string // resourceVersion of this process's newest write
+	uid      types.UID
+	calls    Calls
+	released bool   // this process let the Proxy go
+	written  string // resourceVersion of this process's newest write
 }
 
 // of returns the Calls of p, empty ones if another object of that name was known before.

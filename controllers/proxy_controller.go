@@ -66,10 +66,10 @@ type ProxyReconciler struct {
 func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var p v1alpha1.Proxy
 	if err := r.Get(ctx, req.NamespacedName, &p); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			r.unwatch(r.memory.forget(req.NamespacedName))
+		if apierrors.IsNotFound(err) {
+			return r.gone(ctx, req.NamespacedName)
 		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, err
 	}
 	if r.memory.behind(&p) {
 		return again(pollFirst), nil // the event of our own write comes sooner

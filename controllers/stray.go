@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/providers"
+)
+
+// gone is the pass on a Proxy that the cache doesn't have. Mostly there is nothing to do: this process let it go, or never
+// made a machine for it. But the API server can delete an object in the very moment in which our finalizer arrives: then the
+// machine that this process asked for in that pass is removed here. All other machines without a Proxy are the collector's.
+func (r *ProxyReconciler) gone(ctx context.Context, id types.NamespacedName) (ctrl.Result, error) {
+	in := r.memory.stray(id)
+	if in == nil {
+		r.unwatch(r.memory.forget(id))
+		return ctrl.Result{}, nil
+	}
+	var live v1alpha1.Proxy
+	if err := r.APIReader.Get(ctx, id, &live); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	if live.UID == in.UID {
+		return again(pollFirst), nil // the cache is behind
+	}
+	left, err := r.removeStray(ctx, *in)
+	if err != nil || left {
+		return again(pollFirst), err
+	}
+	r.unwatch(r.memory.forget(id))
+	return ctrl.Result{}, nil
+}
+
+// removeStray tells one machine of the intent's owner to go, and reports whether there may be more to do.
+func (r *ProxyReconciler) removeStray(ctx context.Context, in Intent) (bool, error) {
+	acc, ok := r.Providers[in.Account]
+	if !ok {
+		return false, nil
+	}
+	s, err := r.lister(acc).Since(ctx, r.Clock.Now())
+	if err != nil {
+		if providers.IsHeld(err) {
+			return true, nil
+		}
+		return false, fmt.Errorf("list instances: %w", err)
+	}
+	for _, i := range s.Of(string(in.UID)) {
+		if i.State == providers.StateDeleting {
+			continue
+		}
+		log.FromContext(ctx).Info("asked an instance to go whose Proxy is gone", "providerID", i.Ref.String(), "uid", string(in.UID))
+		err := acc.Provider.Delete(ctx, i.Ref)
+		if err != nil && !providers.Is(err, providers.NotFound) && !providers.IsHeld(err) {
+			return false, fmt.Errorf("delete instance: %w", err)
+		}
+		return true, nil
+	}
+	// One that a list doesn't show for longer than lists lag is the collector's, if it comes at all.
+	return len(s.Of(string(in.UID))) > 0 || s.StartedAt.Before(in.At.Add(acc.Provider.Traits().Lag+confirmGap)), nil
+}
+
+// stray returns the intent of a Proxy that was gone before the pass after its first create. Of one whose machine was seen
+// nobody can tell here why it is gone: Proxies can be lost, and come back (gardener/machine-controller-manager#657).
+func (m *memory) stray(id types.NamespacedName) *Intent {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.byID[id]
+	if !ok || r.released || r.calls.Sent == 0 || r.calls.Seen > 0 {
+		return nil
+	}
+	in := r.calls.Intent
+	return &in
+}
