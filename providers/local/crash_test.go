@@ -74,7 +74,7 @@ func TestListAfterACrashAtEachStepOfCreate(t *testing.T) {
 			found := list(t, p)
 			if !tc.record {
 				require.Empty(t, found, tc.why)
-				require.Empty(t, leftovers(t, dir), "what isn't an instance is swept")
+				awaitSwept(t, p, dir)
 				return
 			}
 			require.Len(t, found, 1, tc.why)
@@ -134,7 +134,7 @@ func TestAReaderFinishesADeleteWhoseProcessHasEnded(t *testing.T) {
 	crash(t, dir, "signalled", "delete")
 	p := provider(t, dir)
 	require.Eventually(t, func() bool { return len(list(t, p)) == 0 }, patience, glance, "the crashed operator had asked it to end")
-	require.Empty(t, leftovers(t, dir))
+	awaitSwept(t, p, dir)
 }
 
 func TestAnotherOperatorFindsAll(t *testing.T) {

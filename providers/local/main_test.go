@@ -221,6 +221,13 @@ func awaitGone(t testing.TB, p *Provider, ref providers.Ref) {
 	require.True(t, providers.Is(err, providers.NotFound), err)
 }
 
+// awaitSwept lists until nothing is left on disk. One list need not do: the files of a process that took its lock in the
+// last moment stay for the next.
+func awaitSwept(t testing.TB, p *Provider, dir string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(list(t, p)) == 0 && len(leftovers(t, dir)) == 0 }, patience, glance, "what isn't an instance is swept")
+}
+
 // holder is the PID of the instance's process, 0 if there is none.
 func holder(t testing.TB, p *Provider, ref providers.Ref) int {
 	t.Helper()
