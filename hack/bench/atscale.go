@@ -19,6 +19,7 @@ import (
 const (
 	restAccount  = "rest"
 	quotaAccount = "quota"
+	otherAccount = "other"
 
 	pageOfCloud    = 500
 	bootOfCloud    = 2 * time.Second
@@ -190,7 +191,7 @@ func (s *scale) burst(ctx context.Context, r *report) error {
 	for n, do := range []func() error{
 		func() error { return s.createReadyIn(ctx, quotaAccount, names("burst", s.options.burst), scaleReady) },
 		func() error { return s.deleteGone(ctx, going) },
-		func() error { return s.createReadyIn(ctx, restAccount, others, fleetLimit) },
+		func() error { return s.createReadyIn(ctx, otherAccount, others, fleetLimit) },
 	} {
 		begun := time.Now()
 		go func() {

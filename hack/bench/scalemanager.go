@@ -128,7 +128,7 @@ func (f *scaleFlags) wire(ctx context.Context, mgr ctrl.Manager) error {
 // accounts are those of the measurements. Only the one with a quota is limited: what rests is made as fast as can be.
 func (f *scaleFlags) accounts() providers.Registry {
 	reg := providers.Registry{}
-	for _, name := range []string{restAccount, quotaAccount} {
+	for _, name := range []string{restAccount, quotaAccount, otherAccount} {
 		limits := providers.Limits{CallsPerSecond: 1e6, Burst: 1e6}
 		if name == quotaAccount {
 			limits = providers.Limits{CallsPerSecond: quotaPerSecond}
