@@ -255,7 +255,11 @@ func TestDecideDelete(t *testing.T) {
 		},
 		"a recorded machine that is somebody else's is left alone": {
 			why:  "status can be written by anybody with the right to",
-			seen: seen(exact).intent(1, time.Hour).recorded("m1").own("m1").empty(0).with(func(s *Seen) { s.Foreign = true }), want: Step{Do: Release},
+			seen: seen(exact).intent(1, time.Hour).recorded("m1").own("m1").empty(confirmGap).with(func(s *Seen) { s.Foreign = true }), want: Step{Do: Release},
+		},
+		"one look is no proof while status names somebody else's machine": {
+			why:  "no Get agreed with the list, however exact reads are",
+			seen: seen(exact).intent(1, time.Hour).recorded("m1").own("m1").empty(0).with(func(s *Seen) { s.Foreign = true }), want: Step{Do: Wait},
 		},
 		"a recorded machine that no look shows any more is deleted all the same": {
 			why: "reads lie, deletes don't", seen: seen(lagging).intent(1, time.Hour).recorded("m1").own("m1").empty(time.Hour), want: Step{Do: Destroy, Of: ref("m1")},

@@ -361,3 +361,24 @@ func TestAPassBehindOurOwnWritesWaits(t *testing.T) {
 	w.restart()
 	require.False(t, w.r.memory.behind(old), "a new process has written nothing")
 }
+
+// TestAViewFromBeforeAProxyWasLetGoIsBehind: the cache may still show a Proxy that the write of this process has ended. To
+// take the finalizer off once more cost a write for every fourth Proxy.
+func TestAViewFromBeforeAProxyWasLetGoIsBehind(t *testing.T) {
+	w := newWorld(t, cloud.Pod())
+	w.create("a")
+	w.ready("a")
+	w.delete("a")
+	var old *v1alpha1.Proxy
+	w.until("a", func() bool {
+		if w.gone("a") {
+			return true
+		}
+		old = w.get("a")
+		return false
+	})
+	require.True(t, w.r.memory.behind(old))
+	others := old.DeepCopy()
+	others.Finalizers = []string{"example.com/theirs"}
+	require.False(t, w.r.memory.behind(others), "another's finalizer holds it: nothing is left to write, and no pass to repeat")
+}

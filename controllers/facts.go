@@ -142,13 +142,14 @@ func (s Seen) emptyForSure() bool {
 	return !s.Calls.EmptySince.IsZero() && s.Now.Sub(s.Calls.EmptySince) >= s.gap()
 }
 
-// gap is how far apart two looks must be to count as two: 0 where reads are exact.
+// gap is how far apart two looks must be to count as two: 0 where reads are exact and a Get of the Proxy's own machine
+// agreed with the list. If status names another's machine, no Get did, and one list that lacks a machine would double it.
 func (s Seen) gap() time.Duration {
 	var lag time.Duration
 	for _, t := range s.Traits {
 		lag = max(lag, t.Lag)
 	}
-	if lag == 0 {
+	if lag == 0 && !s.Foreign {
 		return 0
 	}
 	return max(confirmGap, lag)

@@ -27,6 +27,7 @@ const (
 	GuardFinalizer    Guard = "put a missing finalizer back"
 	GuardOldReady     Guard = "an old view doesn't bring its Ready back"
 	GuardOwn          Guard = "delete unseen only what was once shown to be the Proxy's"
+	GuardStray        Guard = "whose Proxy went in the moment of its finalizer is removed by who asked for it"
 	GuardGeneration   Guard = "every status tells of which generation it is"
 	GuardSpecCompared Guard = "compare what a machine was made from"
 )

@@ -61,6 +61,9 @@ func (in Intent) write(p *v1alpha1.Proxy) error {
 	return nil
 }
 
+// ahead reports whether no clock of ours can have dated the intent: the date lies more than what is usual in front of now.
+func (in Intent) ahead(now time.Time) bool { return in.At.After(now.Add(settle)) }
+
 // key is what the create of this intent is identified by.
 func (in Intent) key(installation string) providers.Key {
 	return providers.Key{

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/providers"
@@ -29,7 +30,8 @@ type Calls struct {
 	Waits time.Time // when the list began with which a Get waits for its turn; zero: none does
 
 	Sighted   Intent    // the newest intent that was read, whoever wrote it,
-	SightedAt time.Time // and when it was first read
+	SightedAt time.Time // when it was first read,
+	WasAhead  bool      // and whether its date lay ahead of our clock then: when that catches up, the intent isn't new again
 
 	Deleted    map[providers.Ref]time.Time // Deletes that were accepted or answered NotFound
 	Own        providers.Ref               // the newest instance that an answer showed to be the Proxy's, by its tags
@@ -87,11 +89,15 @@ func (m *memory) wrote(p *v1alpha1.Proxy) { m.entry(p).written = p.ResourceVersi
 // behind reports whether p, from the cache, is older than what this process itself has written. A pass on it would
 // write the same again.
 func (m *memory) behind(p *v1alpha1.Proxy) bool {
-	written := m.entry(p).written
-	if written == "" {
+	r := m.entry(p)
+	if r.written == "" {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(p.ResourceVersion, written)
+	order, err := resourceversion.CompareResourceVersion(p.ResourceVersion, r.written)
+	if err == nil && order == 0 && r.released {
+		// The answer to the write that let it go may bear the version from before it: nothing newer was ever stored.
+		return controllerutil.ContainsFinalizer(p, v1alpha1.Finalizer)
+	}
 	return err == nil && order < 0
 }
 
@@ -220,9 +226,13 @@ func (c *Calls) backoff() time.Duration {
 
 // sight notes when an intent was first read.
 func (c *Calls) sight(in *Intent, now time.Time) {
-	if in != nil && (in.Incarnation != c.Sighted.Incarnation || !in.At.Equal(c.Sighted.At)) {
-		c.Sighted, c.SightedAt = *in, now
+	if in != nil && !c.sighted(*in) {
+		c.Sighted, c.SightedAt, c.WasAhead = *in, now, in.ahead(now)
 	}
+}
+
+func (c *Calls) sighted(in Intent) bool {
+	return in.Incarnation == c.Sighted.Incarnation && in.At.Equal(c.Sighted.At)
 }
 
 // own notes that the recorded instance was found among the Proxy's.

@@ -142,9 +142,10 @@ func (r *ProxyReconciler) rests(ctx context.Context, p *v1alpha1.Proxy, want Wan
 }
 
 // rests reports whether the step changes nothing, and there is nothing to write about it. A Proxy from which nothing can be
-// made rests too, whatever it waits for.
+// made and nothing ever was rests too, whatever it waits for; one that has an intent may have a machine that an old list
+// doesn't show.
 func (s Seen) rests(p *v1alpha1.Proxy, st Step) bool {
-	if st.Do != Nothing && (st.Do != Wait || s.Want.Problem == nil) {
+	if st.Do != Nothing && (st.Do != Wait || s.Want.Problem == nil || s.Intent != nil) {
 		return false
 	}
 	after := p.DeepCopy()
@@ -262,7 +263,7 @@ func see(p *v1alpha1.Proxy, want Want, l look, calls Calls) Seen {
 		// What this process sent can still land, though nobody else can know any more.
 		s.Intent, s.Wiped = &calls.Intent, true
 	}
-	if s.Intent != nil && s.Intent.At.After(l.at.Add(settle)) {
+	if s.Intent != nil && (s.Intent.ahead(l.at) || (calls.WasAhead && calls.sighted(*s.Intent))) {
 		// No clock of ours wrote that; it counts from when it was first read, or nothing would ever close it.
 		dated := *s.Intent
 		dated.At = calls.SightedAt

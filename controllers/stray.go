@@ -19,8 +19,8 @@ import (
 // made a machine for it. But the API server can delete an object in the very moment in which our finalizer arrives: then the
 // machine that this process asked for in that pass is removed here. All other machines without a Proxy are the collector's.
 func (r *ProxyReconciler) gone(ctx context.Context, id types.NamespacedName) (ctrl.Result, error) {
-	in := r.memory.stray(id)
-	if in == nil {
+	calls := r.memory.stray(id)
+	if calls == nil || r.off(GuardStray) {
 		r.unwatch(r.memory.forget(id))
 		return ctrl.Result{}, nil
 	}
@@ -28,10 +28,10 @@ func (r *ProxyReconciler) gone(ctx context.Context, id types.NamespacedName) (ct
 	if err := r.APIReader.Get(ctx, id, &live); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
-	if live.UID == in.UID {
+	if live.UID == calls.Intent.UID {
 		return again(pollFirst), nil // the cache is behind
 	}
-	left, err := r.removeStray(ctx, *in)
+	left, err := r.removeStray(ctx, calls)
 	if err != nil || left {
 		return again(pollFirst), err
 	}
@@ -40,7 +40,8 @@ func (r *ProxyReconciler) gone(ctx context.Context, id types.NamespacedName) (ct
 }
 
 // removeStray tells one machine of the intent's owner to go, and reports whether there may be more to do.
-func (r *ProxyReconciler) removeStray(ctx context.Context, in Intent) (bool, error) {
+func (r *ProxyReconciler) removeStray(ctx context.Context, calls *Calls) (bool, error) {
+	in := calls.Intent
 	acc, ok := r.Providers[in.Account]
 	if !ok {
 		return false, nil
@@ -53,7 +54,7 @@ func (r *ProxyReconciler) removeStray(ctx context.Context, in Intent) (bool, err
 		return false, fmt.Errorf("list instances: %w", err)
 	}
 	for _, i := range s.Of(string(in.UID)) {
-		if i.State == providers.StateDeleting {
+		if i.State == providers.StateDeleting || calls.deletedWithin(i.Ref, acc.Provider.Traits().Lag+deleteAgain, r.Clock.Now()) {
 			continue
 		}
 		log.FromContext(ctx).Info("asked an instance to go whose Proxy is gone", "providerID", i.Ref.String(), "uid", string(in.UID))
@@ -61,21 +62,23 @@ func (r *ProxyReconciler) removeStray(ctx context.Context, in Intent) (bool, err
 		if err != nil && !providers.Is(err, providers.NotFound) && !providers.IsHeld(err) {
 			return false, fmt.Errorf("delete instance: %w", err)
 		}
+		if !providers.IsHeld(err) {
+			calls.Deleted[i.Ref] = r.Clock.Now()
+		}
 		return true, nil
 	}
 	// One that a list doesn't show for longer than lists lag is the collector's, if it comes at all.
 	return len(s.Of(string(in.UID))) > 0 || s.StartedAt.Before(in.At.Add(acc.Provider.Traits().Lag+confirmGap)), nil
 }
 
-// stray returns the intent of a Proxy that was gone before the pass after its first create. Of one whose machine was seen
+// stray returns what this process did for a Proxy that was gone before the pass after its first create. Of one whose machine was seen
 // nobody can tell here why it is gone: Proxies can be lost, and come back (gardener/machine-controller-manager#657).
-func (m *memory) stray(id types.NamespacedName) *Intent {
+func (m *memory) stray(id types.NamespacedName) *Calls {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok := m.byID[id]
 	if !ok || r.released || r.calls.Sent == 0 || r.calls.Seen > 0 {
 		return nil
 	}
-	in := r.calls.Intent
-	return &in
+	return &r.calls
 }

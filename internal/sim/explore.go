@@ -245,7 +245,7 @@ func (e *Exploration) compare(r Result) Result {
 	if !ok || r.Plan.Objects > 1 || r.Failure != nil || r.Beyond != "" || len(r.Plan.Faults) == 0 || !r.Reached {
 		return r
 	}
-	if r.End != c.End {
+	if r.End != c.End && !r.vanished {
 		r.Failure = &Failure{Law: "L14", Why: fmt.Sprintf("it ends as\n%sand without the fault as\n%s", r.End, c.End)}
 		return r
 	}

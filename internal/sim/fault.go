@@ -47,7 +47,7 @@ func seconds(n int) Duration { return Duration(n) * time.Second }
 
 // faults lists every kind.
 func faults() []kind {
-	return slices.Concat(processFaults(), apiFaults(), cacheFaults(), cloudFaults(), machineFaults(), sweepFaults(), healthFaults())
+	return slices.Concat(processFaults(), apiFaults(), unheldFaults(), cacheFaults(), cloudFaults(), machineFaults(), sweepFaults(), healthFaults())
 }
 
 var kindsByName = func() map[string]*kind {

@@ -15,17 +15,6 @@ func with(f cloud.Fault) func(*World, *call, int) {
 	return func(_ *World, c *call, _ int) { c.cloud = f }
 }
 
-// lying is a read that lacks what is there. A list that does is found out by a Get of what status names; if a user wrote
-// another's machine there, nothing finds it out.
-func lying(f cloud.Fault) func(*World, *call, int) {
-	return func(w *World, c *call, _ int) {
-		c.cloud = f
-		if p := w.first(); p != nil && c.op == List && w.namesForeign(p) {
-			w.orphans[string(p.UID)], w.misnamed = beyondMisnamed, true
-		}
-	}
-}
-
 // answers is a fault that answers calls with an error of a class; nothing is done.
 func answers(name string, class providers.ErrorClass, hits []Op, patience Duration) kind {
 	return kind{name: name, hits: hits, patience: patience, strike: with(cloud.Fault{Class: class})}
@@ -72,8 +61,8 @@ func cloudFaults() []kind {
 		// Accepted, and the operation fails afterwards.
 		{name: "undone", hits: creates, lasting: 10 * time.Second, costs: 1, strike: with(cloud.Fault{VanishAfter: 10 * time.Second})},
 		{name: "page-fails", hits: []Op{List}, strike: with(cloud.Fault{FailPage: 1})},
-		{name: "page-missing", hits: []Op{List}, strike: lying(cloud.Fault{DropPage: 1})},
-		{name: "other-account", hits: reads, strike: lying(cloud.Fault{Account: accounts[1]})},
+		{name: "page-missing", hits: []Op{List}, strike: with(cloud.Fault{DropPage: 1})},
+		{name: "other-account", hits: reads, strike: with(cloud.Fault{Account: accounts[1]})},
 		{name: "gets-404", args: []int{60}, hits: reads, perArg: true, strike: func(w *World, c *call, n int) {
 			w.gets404 = w.now().Add(seconds(n))
 			w.outages(c)

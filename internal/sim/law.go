@@ -19,7 +19,7 @@ type checking struct {
 
 // laws lists them in the order in which they are checked. L10, L12 and L14 are checked at the end of a run, in run.go.
 func laws() []law {
-	return []law{lawOneMachine(), lawNoSurge(), lawNoOrphan(), lawOwnMachinesAlone(), lawSweep(), lawNoNeedlessDelete(), lawReadyIsTrue(), lawConditions(), lawNothingSecret(), lawQuiet(), lawPaused(), lawDeadline(), lawPace(), lawBudget(), lawRetryAfter(), lawGate(), lawCollected(), lawProbed(), lawChoice(), lawHeld(), lawBoots(), lawLoop()}
+	return []law{lawOneMachine(), lawNoSurge(), lawNoOrphan(), lawUnheld(), lawOwnMachinesAlone(), lawSweep(), lawNoNeedlessDelete(), lawReadyIsTrue(), lawConditions(), lawNothingSecret(), lawQuiet(), lawPaused(), lawDeadline(), lawPace(), lawBudget(), lawRetryAfter(), lawGate(), lawCollected(), lawProbed(), lawChoice(), lawHeld(), lawBoots(), lawLoop()}
 }
 
 // check checks every law.

@@ -128,6 +128,12 @@ func TestMuseum(t *testing.T) {
 			"the next process's clock is 5 min behind, and its intent lies ahead", []string{"gce,seed=288,replace@37,clock@381:-300,lag@388:200"}, 2},
 		"a twin by a clock that is behind lives for minutes at most": {
 			"the old leader's intent is dated 5 min ago", []string{"do,copy@63,clock@60:-300,old-leader@66:50"}, 3},
+		"one list that lacks a machine doubled it, since Get was of another's": {
+			"a list without it, then somebody else's is written into status", []string{"pod,misname@17,other-account@15"}, 1},
+		"an intent from ahead was new again when the clock had caught up": {
+			"started with a clock 5 min behind, and the Secret is gone", []string{"pod,unsecret@7,clock@5:-300"}, 0},
+		"a Proxy that went in the moment of its finalizer left its machine": {
+			"the API server had looked for finalizers before", []string{"gce,unheld@4", "aws,unheld@4", "do,unheld@4", "pod,unheld@4"}, 1},
 		"an old view's conditions passed for those of the newest generation": {
 			"the lease is lost, and the old leader writes status when the Proxy was changed", []string{"pod,recreate@17,old-leader@16:50"}, 2},
 	}

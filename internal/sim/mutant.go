@@ -89,6 +89,7 @@ func ofGuards() []Mutant {
 		without("the latch is by generation of nothing", controllers.GuardLatchLifts).on("pod,edit@20:3129,invalid@5"),
 		without("a finalizer that was wiped stays off", controllers.GuardFinalizer).on("pod,strip@22"),
 		without("deletes what nothing but status names", controllers.GuardOwn).on("gce,misname@7,delete@8"),
+		without("who asked for a machine forgets it with its Proxy", controllers.GuardStray).on("do,unheld@4", "aws,unheld@4"),
 		without("an old view's conditions pass for those of the newest generation", controllers.GuardGeneration).on("pod,recreate@17,old-leader@16:50"),
 		without("an old view brings its Ready back", controllers.GuardOldReady).on("gce,pause@44,edit@46:3129,resume@52,travel@60:3"),
 	}
@@ -100,7 +101,7 @@ func ofDoors() []Mutant {
 		traits("being seen closes an intent without tokens", func(t *providers.Traits) { t.CreateToken, t.TokenTTL = true, 24*time.Hour }).on("do,old-leader@5:50", "do,zone@4:1,old-leader@8:5", "do,late@5:55"),
 		traits("repeats where nothing is unique", func(t *providers.Traits) { t.UniqueNames = true }).on("do,old-leader@5:50", "do,zone@4:1,old-leader@8:5", "do,lost@5"),
 		provided("the key has no incarnation", func(p providers.Provider) providers.Provider { return oneKey{p} }).on("aws,rotate@47:1"),
-		provided("a failed list is an empty one", func(p providers.Provider) providers.Provider { return emptyLists{p} }).on("do,keys-lost@54:120"),
+		provided("a failed list is an empty one", func(p providers.Provider) providers.Provider { return emptyLists{p} }).on("gce,keys-lost@27:120", "aws,cloud-down@33:120", "gce,delete@20,keys-lost@35:120"),
 		provided("a lost answer is a no", func(p providers.Provider) providers.Provider {
 			return reclassed{p, providers.Ambiguous, providers.Transient}
 		}).on("do,lost@5"),

@@ -25,6 +25,7 @@ type Result struct {
 	Beyond    string   // a broken law that can't be met: why
 	Left      string   // a machine was without its Proxy until the collector found it: why
 	restarted bool     // more than one process worked
+	vanished  bool     // the Proxy went in the moment of its finalizer: the run ends without it
 	limit     string   // why a law may not be met
 	Reached   bool     // all users' acts and all faults came
 	Twins     bool     // twins lived for a while
@@ -42,13 +43,10 @@ func (l *Lab) Run(p Plan, m *Mutant, verbose bool) Result {
 	w.live()
 	r := Result{
 		Plan: p, Failure: w.failure, Reached: w.came || w.reached(), Twins: w.hadTwins, Hash: w.hash, Steps: w.ops, Ready: w.ready,
-		limit: w.beyond, Left: w.left, restarted: w.born > 1, End: w.end(), Creates: w.creates(), Trace: w.Trace(),
+		limit: w.beyond, Left: w.left, restarted: w.born > 1, vanished: len(w.unheld) > 0, End: w.end(), Creates: w.creates(), Trace: w.Trace(),
 	}
 	if w.settled > 0 {
 		r.Steps = w.ops[:w.settled]
-	}
-	if w.failure == nil && w.misnamed {
-		r.Beyond = beyondMisnamed
 	}
 	if w.failure != nil && excused(w.beyond, w.failure.Law, w.born > 1) {
 		r.Failure, r.Beyond = nil, w.beyond

@@ -81,10 +81,9 @@ const onePass = 8
 
 // What can't be met. The machines that are left over are the business of the collector of orphans.
 const (
-	beyondUnheld   = "wiped, then deleted before the finalizer is back"
-	beyondUnnamed  = "wiped before status names the machine"
-	beyondMisnamed = "status names another's machine, and a list lacks the Proxy's own"
-	beyondClocks   = "a create was under way while the next process's clock was minutes ahead"
+	beyondUnheld  = "wiped, then deleted before the finalizer is back"
+	beyondUnnamed = "wiped before status names the machine"
+	beyondClocks  = "a create was under way while the next process's clock was minutes ahead"
 )
 
 // excused reports whether a law may be broken for what can't be met. For the others no law is: they are told by the

@@ -288,9 +288,16 @@ func copyOf[T client.Object](o T) T {
 func (s *Server) Lose() []*v1alpha1.Proxy {
 	lost := s.Proxies()
 	for _, p := range lost {
-		s.store(Proxies, watch.Deleted, copyOf(p))
+		s.Drop(client.ObjectKeyFromObject(p))
 	}
 	return lost
+}
+
+// Drop takes a Proxy away, whatever finalizers it has. One that isn't there is no error.
+func (s *Server) Drop(id types.NamespacedName) {
+	if p := s.objects[Proxies][id]; p != nil {
+		s.store(Proxies, watch.Deleted, copyOf(p))
+	}
 }
 
 // Restore brings Proxies back as they were, in a newer version. One whose name is taken by then stays away.
