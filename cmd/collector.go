@@ -20,6 +20,9 @@ func (o *managerOptions) addCollector(mgr ctrl.Manager, r *controllers.ProxyReco
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
+	if o.ownNamespace() == "" && len(r.Providers) > 0 {
+		mgr.GetLogger().Info("not in a pod: without --operator-namespace, nobody can confirm that many orphans at once may be deleted")
+	}
 	return mgr.Add(&controllers.Sweeper{
 		Clock: clock.RealClock{},
 		Collector: &controllers.Collector{
