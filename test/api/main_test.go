@@ -12,9 +12,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,11 +23,10 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/test/apiserver"
 )
 
 // api is the API server that all tests of this package share; TestMain starts it.
@@ -38,30 +37,7 @@ var api struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(runWithAPIServer(m))
-}
-
-func runWithAPIServer(m *testing.M) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: run make test, or export KUBEBUILDER_ASSETS=$(go run ./hack/cluster assets)")
-		return 1
-	}
-	log.SetLogger(logr.Discard())
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd/bases"}, ErrorIfCRDPathMissing: true}
-	config, err := env.Start()
-	defer func() {
-		if err := env.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the API server:", err)
-		}
-	}()
-	if err == nil {
-		err = connect(config)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start the API server and install config/crd/bases:", err)
-		return 1
-	}
-	return m.Run()
+	os.Exit(apiserver.Run(m, filepath.Join("..", ".."), connect))
 }
 
 func connect(config *rest.Config) error {
@@ -72,8 +48,6 @@ func connect(config *rest.Config) error {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	config = rest.CopyConfig(config)
-	config.QPS = -1
 	plain, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,38 +21,20 @@ import (
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/test/apiserver"
 )
 
 // The model is calibrated: each fact is true of a real API server and of the model, or the test fails.
 var server *rest.Config
 
-func TestMain(m *testing.M) { os.Exit(withServer(m)) }
-
-func withServer(m *testing.M) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: run make test, or export KUBEBUILDER_ASSETS=$(go run ./hack/cluster assets)")
-		return 1
-	}
-	ctrl.SetLogger(logr.Discard())
-	crds := filepath.Join("..", "..", "..", "config", "crd", "bases")
-	env := &envtest.Environment{CRDDirectoryPaths: []string{crds}, ErrorIfCRDPathMissing: true}
-	cfg, err := env.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start the control plane:", err)
-		return 1
-	}
-	server = cfg
-	code := m.Run()
-	if err := env.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the control plane:", err)
-		return 1
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(apiserver.Run(m, filepath.Join("..", "..", ".."), func(config *rest.Config) error {
+		server = config
+		return nil
+	}))
 }
 
 // scene is one server and one Proxy on it, as the server answered its creation.
