@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -85,6 +86,9 @@ func free(ctx context.Context, flag, address string) error {
 		return nil
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf(`%s=%s: %w; another manager may be running on this machine: end it, or write another HOST:PORT, or "0" for none`, flag, address, err)
+	}
 	if err != nil {
 		return fmt.Errorf(`%s=%s: %w; write another HOST:PORT, or "0" for none`, flag, address, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
@@ -67,15 +66,8 @@ func (o *healthOptions) validate() error {
 	if o.timeout > o.interval {
 		return fmt.Errorf("--health-timeout=%s: write at most --health-interval, which is %s", o.timeout, o.interval)
 	}
-	for flag, urls := range map[string][]string{"judge-url": {o.judgeURL}, "health-target": o.targets} {
-		for _, u := range urls {
-			if u != "" && !isTarget(u) {
-				return fmt.Errorf("--%s: write an absolute URL with http or https and without a user name", flag) // it may hold a password
-			}
-		}
-	}
-	if o.servesJudge() && o.judgeURL == "" && !hasHost(o.judgeAddress) {
-		return fmt.Errorf("--judge-bind-address=%s: write the HOST by which proxies reach it too, or name a --judge-url", o.judgeAddress)
+	if err := o.validateTargets(); err != nil {
+		return err
 	}
 	if _, err := o.denied(); err != nil {
 		return err
@@ -84,10 +76,27 @@ func (o *healthOptions) validate() error {
 	return err
 }
 
-func isTarget(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
+// validateTargets asks the probes' own parser: what they can't ask for would make no Proxy Ready.
+func (o *healthOptions) validateTargets() error {
+	urls := map[string][]string{"health-target": o.targets}
+	if o.judgeURL != "" {
+		urls["judge-url"] = []string{o.judgeURL}
+	}
+	for flag, all := range urls {
+		for _, u := range all {
+			if err := probe.CheckTarget(u); err != nil { // which doesn't repeat the URL
+				return fmt.Errorf("--%s: %w; write an absolute URL with http or https and without a user name, such as http://judge.example.com:8080/", flag, err)
+			}
+		}
+	}
+	if o.servesJudge() && o.judgeURL == "" && (!hasHost(o.judgeAddress) || probe.CheckTarget(ownJudge(o.judgeAddress)) != nil) {
+		return fmt.Errorf("--judge-bind-address=%s: write the HOST by which proxies reach it too, and the PORT as a number, or name a --judge-url", o.judgeAddress)
+	}
+	return nil
 }
+
+// ownJudge is the URL of the judge that the manager itself serves.
+func ownJudge(address string) string { return "http://" + address + "/" }
 
 func (o *healthOptions) servesJudge() bool { return o.judgeAddress != "" && o.judgeAddress != "0" }
 
@@ -130,7 +139,7 @@ func (o *healthOptions) defaults() controllers.HealthDefaults {
 	d := controllers.HealthDefaults{Interval: o.interval, Timeout: o.timeout, UnhealthyTimeout: o.unhealthyTimeout, BootDeadline: o.bootDeadline}
 	judgeURL := o.judgeURL
 	if judgeURL == "" && o.servesJudge() {
-		judgeURL = "http://" + o.judgeAddress + "/"
+		judgeURL = ownJudge(o.judgeAddress)
 	}
 	if judgeURL != "" {
 		d.Targets = append(d.Targets, probe.Target{URL: judgeURL, Judge: true, Trusted: true})
@@ -163,7 +172,7 @@ func (o *healthOptions) addTo(ctx context.Context, mgr ctrl.Manager, r *controll
 	logger := mgr.GetLogger().WithName("health")
 	prober := &probe.Prober{Timeout: time.Minute /* the longest that a spec may ask for; the engine bounds each probe */, Deny: deny, DenyProxy: deny, Sessions: tls.NewLRUClientSessionCache(1024)}
 	engine := health.New(health.Options{
-		Prober: prober, Clock: clock.RealClock{}, Log: logger, Changed: r.HealthChanged,
+		Prober: prober, Clock: clock.RealClock{}, Log: logger, Changed: r.HealthChanged, Named: r.HealthNamed,
 		HeldChanged: func(pool string, held bool) {
 			r.HealthHeld(log.IntoContext(ctx, logger), pool, held)
 		},

@@ -207,6 +207,9 @@ func (o *managerOptions) setup(ctx context.Context, mgr ctrl.Manager, registry p
 	if err := metrics.Registry.Register(controllers.NewGuardCollector(r.Guard(o.maxConcurrentReconciles))); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
+	if err := metrics.Registry.Register(r.BudgetCollector()); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	if err := o.health.addTo(ctx, mgr, r); err != nil {
 		return fmt.Errorf("set up the health engine: %w", err)
 	}

@@ -21,21 +21,20 @@ import (
 
 // act does the step, and reports it.
 func (r *ProxyReconciler) act(ctx context.Context, p *v1alpha1.Proxy, s Seen, st Step) (ctrl.Result, error) {
+	switch after, err := r.mayDisrupt(ctx, p, s, st); {
+	case err != nil:
+		return ctrl.Result{}, err
+	case after > 0:
+		report(p, s, s.waits(st, after))
+		return again(after), nil
+	}
+	r.budget.leave(client.ObjectKeyFromObject(p))
 	switch st.Do {
 	case Create:
 		return r.create(ctx, p, s, st)
 	case Repeat:
 		return r.repeat(ctx, p, s, st)
 	case Destroy:
-		ok, err := r.mayDisrupt(ctx, p, s, st)
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-		if !ok {
-			st = s.waits(st, r.budget.waiting())
-			report(p, s, st)
-			return again(st.After), nil
-		}
 		return r.destroy(ctx, p, s, st)
 	case Release:
 		return r.release(ctx, p, s)
@@ -168,7 +167,7 @@ func (r *ProxyReconciler) destroy(ctx context.Context, p *v1alpha1.Proxy, s Seen
 		return r.callFailed(ctx, p, s.Want, fmt.Errorf("delete instance: %w", err), providers.MutationClass(err))
 	}
 	calls := r.memory.of(p)
-	if st.Cause == CauseBoot {
+	if s.failed(st) {
 		calls.BootFailed = s.newest()
 	}
 	_, before := calls.Deleted[st.Of]

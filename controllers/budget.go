@@ -29,9 +29,12 @@ type budget struct {
 	known map[string]bool      // namespaces whose slots were rebuilt after a start
 	fleet int                  // Managed Proxies of the namespace that was counted last
 	full  map[string]time.Time // until when nobody counts again in a namespace that had no slot left
+
+	limit map[string]int      // slots of a namespace, as of its last count
+	line  map[string][]waiter // who waits for one
 }
 
-// The waits for a slot. In a large fleet many wait, and whoever comes next takes the one that is free.
+// The waits. In a large fleet many wait.
 const (
 	countAgain  = time.Second
 	waitForEach = 10 * time.Millisecond
@@ -76,7 +79,7 @@ func (b *budget) take(c claim) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.slots == nil {
-		b.slots, b.known, b.full = map[types.UID]slot{}, map[string]bool{}, map[string]time.Time{}
+		b.slots, b.known, b.full, b.limit = map[types.UID]slot{}, map[string]bool{}, map[string]time.Time{}, map[string]int{}
 	}
 	if !b.known[p.Namespace] {
 		b.known[p.Namespace] = true
@@ -95,10 +98,11 @@ func (b *budget) take(c claim) bool {
 	}
 	b.fleet = managed
 	used := b.usedByOthers(c, byUID)
+	b.limit[p.Namespace] = share(c.most, managed)
 	if _, has := b.slots[p.UID]; has {
 		return true // also when the fleet has shrunk meanwhile: two who wait for each other's slots would wait for ever
 	}
-	if used >= share(c.most, managed) {
+	if used >= b.limit[p.Namespace] {
 		b.full[p.Namespace] = now.Add(countAgain)
 		return false
 	}
@@ -173,24 +177,36 @@ func (s Seen) voluntary(st Step) bool {
 	}
 }
 
-// mayDisrupt reports whether a voluntary step may go: its successor could be made now, and the namespace's budget has a
-// slot left.
-func (r *ProxyReconciler) mayDisrupt(ctx context.Context, p *v1alpha1.Proxy, s Seen, st Step) (bool, error) {
-	if !s.voluntary(st) || r.off(GuardBudget) {
-		return true, nil
-	}
-	if r.shut(s) || (r.budget.isFull(p.Namespace, r.Clock.Now()) && !r.budget.has(p.UID)) {
-		return false, nil
+// mayDisrupt returns 0 if a voluntary step may go: its successor could be made now, and the namespace's budget has a slot
+// left. Else it returns when to ask again; who waits for a slot is woken before, when one is free.
+func (r *ProxyReconciler) mayDisrupt(ctx context.Context, p *v1alpha1.Proxy, s Seen, st Step) (time.Duration, error) {
+	switch {
+	case !s.voluntary(st) || r.off(GuardBudget):
+		return 0, nil
+	case r.shut(s):
+		return r.budget.waiting(), nil
+	case r.budget.isFull(p.Namespace, r.Clock.Now()) && !r.budget.has(p.UID):
+		r.queueUp(ctx, p, st.Cause)
+		return driftPoll, nil
 	}
 	var fleet v1alpha1.ProxyList
 	if err := r.List(ctx, &fleet, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("list Proxies: %w", err)
+		return 0, fmt.Errorf("list Proxies: %w", err)
 	}
-	return r.budget.take(claim{
-		of: p, incarnation: s.newest(), fleet: fleet.Items, most: r.disruption(), stuck: max(r.HealthDefaults.BootDeadline, settle),
-		now: r.Clock.Now(), unguarded: r.Unguarded,
-	}), nil
+	taken := r.budget.take(claim{
+		of: p, incarnation: s.newest(), fleet: fleet.Items, most: r.disruption(), stuck: r.stuck(), now: r.Clock.Now(), unguarded: r.Unguarded,
+	})
+	if !taken {
+		r.queueUp(ctx, p, st.Cause)
+		return driftPoll, nil
+	}
+	r.budget.leave(client.ObjectKeyFromObject(p))
+	r.call(p.Namespace) // the count may have freed more than this one
+	return 0, nil
 }
+
+// stuck is how long a slot is held though no successor can be made.
+func (r *ProxyReconciler) stuck() time.Duration { return max(r.HealthDefaults.BootDeadline, settle) }
 
 func (r *ProxyReconciler) disruption() intstr.IntOrString {
 	if r.DisruptionBudget == (intstr.IntOrString{}) {
@@ -226,7 +242,7 @@ func (b *budget) has(uid types.UID) bool {
 	return ok
 }
 
-// waiting is when who waits for a slot comes again.
+// waiting is when who waits for creates to go again comes again.
 func (b *budget) waiting() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -4,9 +4,11 @@ package controllers
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -250,4 +252,102 @@ func TestVoluntary(t *testing.T) {
 			require.Equal(t, c.want, c.seen.voluntary(c.step), c.why)
 		})
 	}
+}
+
+func TestTheLineForTheBudget(t *testing.T) {
+	id := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "default", Name: name} }
+	names := func(ids []types.NamespacedName) (out []string) {
+		for _, i := range ids {
+			out = append(out, i.Name)
+		}
+		return out
+	}
+	// line is a budget of two slots, both taken, for which three wait.
+	line := func(t *testing.T) (*budget, []v1alpha1.Proxy) {
+		t.Helper()
+		b, all := &budget{}, []v1alpha1.Proxy{}
+		for i := range 20 {
+			all = append(all, member(fmt.Sprintf("p%d", i), 1))
+		}
+		for i := range 5 {
+			require.Equal(t, i < 2, b.take(claim{of: &all[i], incarnation: 1, fleet: all, most: intstr.Parse("10%"), stuck: time.Hour, now: noon}))
+			if i >= 2 {
+				require.True(t, b.wait(id(all[i].Name)), "it begins to wait")
+			}
+		}
+		require.Empty(t, b.next("default"), "there is no slot to call anybody for")
+		return b, all
+	}
+	works := func(p *v1alpha1.Proxy) *v1alpha1.Proxy {
+		q := member(string(p.UID), 2)
+		return &q
+	}
+
+	t.Run("who waits is called when a slot is free, in the order of the line", func(t *testing.T) {
+		b, all := line(t)
+		require.True(t, b.giveBack(works(&all[0]), time.Hour, noon))
+		require.False(t, b.isFull("default", noon), "who is called must be let in")
+		require.Equal(t, []string{"p2"}, names(b.next("default")))
+		require.Empty(t, b.next("default"), "one slot is one call")
+		require.True(t, b.giveBack(works(&all[1]), time.Hour, noon))
+		require.Equal(t, []string{"p3"}, names(b.next("default")))
+	})
+	t.Run("a slot that isn't over is kept", func(t *testing.T) {
+		b, all := line(t)
+		require.False(t, b.giveBack(&all[0], time.Hour, noon), "its successor isn't Ready")
+		require.False(t, b.giveBack(works(&all[7]), time.Hour, noon), "it has none")
+		require.Empty(t, b.next("default"))
+	})
+	t.Run("who comes and finds none waits on at its place, and isn't told of again", func(t *testing.T) {
+		b, all := line(t)
+		require.True(t, b.giveBack(works(&all[0]), time.Hour, noon))
+		require.Equal(t, []string{"p2"}, names(b.next("default")))
+		require.False(t, b.wait(id("p2")), "somebody was faster")
+		require.Equal(t, []string{"p2"}, names(b.next("default")), "so that it is called again")
+	})
+	t.Run("who needs none any more leaves, and the next one is called", func(t *testing.T) {
+		b, all := line(t)
+		require.True(t, b.giveBack(works(&all[0]), time.Hour, noon))
+		require.Equal(t, []string{"p2"}, names(b.next("default")))
+		b.leave(id("p2"))
+		require.Equal(t, []string{"p3"}, names(b.next("default")))
+	})
+	t.Run("the slot of one that is gone is another's", func(t *testing.T) {
+		b, _ := line(t)
+		require.True(t, b.giveUp("p1", "default"))
+		require.False(t, b.giveUp("p1", "default"))
+		require.Equal(t, []string{"p2"}, names(b.next("default")))
+	})
+	t.Run("two free slots are two calls", func(t *testing.T) {
+		b, all := line(t)
+		require.True(t, b.giveBack(works(&all[0]), time.Hour, noon))
+		require.True(t, b.giveBack(works(&all[1]), time.Hour, noon))
+		require.Equal(t, []string{"p2", "p3"}, names(b.next("default")))
+	})
+	t.Run("metrics", func(t *testing.T) {
+		b, all := line(t)
+		r := &ProxyReconciler{}
+		r.budget.slots, r.budget.limit, r.budget.line = b.slots, b.limit, b.line
+		gather := func() string {
+			reg := prometheus.NewPedanticRegistry()
+			require.NoError(t, reg.Register(r.BudgetCollector()))
+			families, err := reg.Gather()
+			require.NoError(t, err)
+			var out []string
+			for _, f := range families {
+				for _, m := range f.GetMetric() {
+					out = append(out, fmt.Sprintf("%s{%s} %v", f.GetName(), m.GetLabel()[0].GetValue(), m.GetGauge().GetValue()))
+				}
+			}
+			return strings.Join(out, "; ")
+		}
+		require.Equal(t, "proxy_operator_disruption_slots{default} 2; proxy_operator_disruption_slots_limit{default} 2; proxy_operator_disruption_waiting{default} 3", gather())
+		for i := range 2 {
+			r.budget.giveBack(works(&all[i]), time.Hour, noon)
+		}
+		for i := 2; i < 5; i++ {
+			r.budget.leave(id(all[i].Name))
+		}
+		require.Empty(t, gather(), "where nothing goes on there is no series")
+	})
 }

@@ -11,9 +11,12 @@ import (
 	"github.com/proxy-operator/proxy-operator/providers"
 )
 
-// The bounds of the boot deadline, which doubles with every machine in a row that doesn't come up.
+// The bounds of the boot deadline, and of the wait before an ill machine is replaced. Both double with every machine in a
+// row that doesn't come up, or falls ill when it is young.
 const (
 	longestBoot = 24 * time.Hour
+	longestIll  = time.Hour // what made the machines ill may be over: a target that had banned them
+	young       = time.Hour // a machine that works for longer has proved what it was made from
 	mostDoubled = 10
 )
 
@@ -62,7 +65,7 @@ func (s Seen) condemnedAt(i providers.Instance) doom {
 	case c.BootDeadline > 0 && (i.State == providers.StateProvisioning || (ill && !v.Booted)):
 		return old.or(doom{s.born(i).Add(s.bootDeadline(c.BootDeadline)), CauseBoot})
 	case ill && v.Booted && c.Remediate:
-		return old.or(doom{v.Since.Add(c.ReplaceAfter), CauseUnhealthy})
+		return old.or(doom{v.Since.Add(s.replaceAfter(i)), CauseUnhealthy})
 	default:
 		return old
 	}
@@ -88,7 +91,36 @@ func (s Seen) bootDeadline(d time.Duration) time.Duration {
 	if s.Intent == nil || s.off(GuardBootBackoff) {
 		return d
 	}
-	return min(d<<min(s.Intent.Boots, mostDoubled), longestBoot)
+	return min(d<<s.Intent.doublings(), longestBoot)
+}
+
+// replaceAfter grows with the machines in a row that didn't come up from these inputs or fell ill when they were young, as
+// the boot deadline does: what makes each new machine ill must not burn money either. One that fell ill when it was older
+// has the time of the spec.
+func (s Seen) replaceAfter(i providers.Instance) time.Duration {
+	d := s.Want.Care.ReplaceAfter
+	if s.Intent == nil || !s.fellYoung(i) || s.off(GuardBootBackoff) {
+		return d
+	}
+	return max(d, min(d<<s.Intent.doublings(), longestIll))
+}
+
+// fellYoung reports whether the instance worked, and turned ill before it had proved what it was made from.
+func (s Seen) fellYoung(i providers.Instance) bool {
+	return s.Vitals.Booted && s.Vitals.Since.Sub(s.born(i)) < young
+}
+
+// failed reports whether the step replaces a machine that speaks against what it was made from.
+func (s Seen) failed(st Step) bool {
+	switch st.Cause {
+	case CauseBoot:
+		return true
+	case CauseUnhealthy:
+		i := s.running()
+		return i != nil && i.Ref == st.Of && s.fellYoung(*i)
+	default:
+		return false
+	}
 }
 
 // oldAt is when the instance is too old: up to a tenth before its age, by its name, so that machines made together don't
@@ -112,13 +144,16 @@ func (s Seen) untilDoom(i providers.Instance, d time.Duration) time.Duration {
 	return d
 }
 
-// bootsBefore is how many machines in a row, made from that hash, didn't come up in time.
+// bootsBefore is how many machines in a row, made from that hash, didn't come up in time or fell ill when they were young.
+// One that worked for longer begins anew.
 func (s Seen) bootsBefore(hash string) int {
 	switch {
-	case s.Intent == nil || s.Intent.Hash != hash || (s.Calls.BootedIs && s.Calls.Booted == s.Intent.Incarnation):
+	case s.Intent == nil || s.Intent.Hash != hash:
 		return 0
 	case s.Calls.BootFailed == s.Intent.Incarnation:
-		return min(s.Intent.Boots+1, mostDoubled)
+		return min(s.Intent.doublings()+1, mostDoubled)
+	case s.Calls.BootedIs && s.Calls.Booted == s.Intent.Incarnation && s.Now.Sub(s.Intent.At) >= young:
+		return 0
 	default:
 		return s.Intent.Boots
 	}

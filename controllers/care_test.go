@@ -145,6 +145,7 @@ func TestTheBootDeadlineDoubles(t *testing.T) {
 		"no machine has more than a day":                {"somebody may have mended it from outside", 9, 10 * time.Minute, 24 * time.Hour},
 		"the longest deadline isn't doubled":            {"the same", 1, 24 * time.Hour, 24 * time.Hour},
 		"a count from a forged ledger doesn't overflow": {"a deadline below zero would delete at once", 1 << 40, 30 * time.Second, 30 * time.Second << mostDoubled},
+		"a count below zero is none":                    {"somebody wrote it", -1, 10 * time.Minute, 10 * time.Minute},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -154,6 +155,60 @@ func TestTheBootDeadlineDoubles(t *testing.T) {
 		})
 	}
 	require.Equal(t, time.Minute, seen(exact).bootDeadline(time.Minute), "without a ledger nothing is known to have failed")
+}
+
+// TestMachinesThatFallIllYoungAreReplacedLessAndLessOften: what makes each new machine ill, such as a target that bans it,
+// would burn a machine every few minutes.
+func TestMachinesThatFallIllYoungAreReplacedLessAndLessOften(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		boots int
+		after time.Duration // of its life, when it fell ill
+		spec  time.Duration
+		want  time.Duration
+	}{
+		"the first has the time of the spec":            {"nothing is known yet", 0, 20 * time.Minute, 2 * time.Minute, 2 * time.Minute},
+		"the second is waited for twice as long":        {"what made the first ill may last", 1, 20 * time.Minute, 2 * time.Minute, 4 * time.Minute},
+		"the fourth eight times as long":                {"the same", 3, 20 * time.Minute, 2 * time.Minute, 16 * time.Minute},
+		"none is waited for more than an hour":          {"what made them ill may be over", 9, 20 * time.Minute, 2 * time.Minute, time.Hour},
+		"unless the spec says so":                       {"a longer time isn't cut short", 9, 20 * time.Minute, 3 * time.Hour, 3 * time.Hour},
+		"one that was well for an hour has its time":    {"it has proved what it was made from", 3, time.Hour, 2 * time.Minute, 2 * time.Minute},
+		"a moment less is too young":                    {"the bound is somewhere", 3, time.Hour - 1, 2 * time.Minute, 16 * time.Minute},
+		"a count from a forged ledger doesn't overflow": {"a time below zero would delete at once", 1 << 40, 0, 2 * time.Minute, time.Hour},
+		"a count below zero is none":                    {"somebody wrote it", -3, 0, 2 * time.Minute, 2 * time.Minute},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := cared(health.Unhealthy, 0).intent(1, 2*time.Hour).with(boots(c.boots), func(s *Seen) {
+				s.Want.Care.ReplaceAfter, s.Vitals.Since = c.spec, s.Intent.At.Add(c.after)
+			})
+			require.Equal(t, doom{s.Vitals.Since.Add(c.want), CauseUnhealthy}, s.condemnedAt(s.Instances[0]), c.why)
+		})
+	}
+}
+
+func TestWhichReplacementsSpeakAgainstTheInputs(t *testing.T) {
+	fell := func(after time.Duration) scene {
+		return cared(health.Unhealthy, 0).intent(1, 2*time.Hour).with(func(s *Seen) { s.Vitals.Since = s.Intent.At.Add(after) })
+	}
+	cases := map[string]struct {
+		why  string
+		seen scene
+		step Step
+		want bool
+	}{
+		"one that never came up":           {"the next won't either, most likely", neverWorked(health.Unhealthy, time.Hour), Step{Do: Destroy, Of: ref("m1"), Cause: CauseBoot}, true},
+		"one that fell ill young":          {"the same", fell(20 * time.Minute), Step{Do: Destroy, Of: ref("m1"), Cause: CauseUnhealthy}, true},
+		"one that fell ill later":          {"machines break", fell(time.Hour), Step{Do: Destroy, Of: ref("m1"), Cause: CauseUnhealthy}, false},
+		"one that goes for its age":        {"it works", fell(20 * time.Minute), Step{Do: Destroy, Of: ref("m1"), Cause: CauseAge}, false},
+		"one that somebody wants gone":     {"it works", fell(20 * time.Minute), Step{Do: Destroy, Of: ref("m1"), Cause: CauseRequested}, false},
+		"another than the one that is ill": {"nothing is known of it", fell(20 * time.Minute), Step{Do: Destroy, Of: ref("m0"), Cause: CauseUnhealthy}, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, c.seen.failed(c.step), c.why)
+		})
+	}
 }
 
 func TestBootsBefore(t *testing.T) {
@@ -175,6 +230,19 @@ func TestBootsBefore(t *testing.T) {
 		},
 		"one that worked begins anew": {
 			"the inputs are good", seen(exact).intent(3, time.Hour).with(boots(2), func(s *Seen) { s.Calls.Booted, s.Calls.BootedIs = 3, true }), wantedHash(), 0,
+		},
+		"one that worked, and fell ill young, counts": {
+			"it was replaced for it", seen(exact).intent(3, 20*time.Minute).with(boots(1), func(s *Seen) {
+				s.Calls.Booted, s.Calls.BootedIs, s.Calls.BootFailed = 3, true, 3
+			}), wantedHash(), 2,
+		},
+		"one that fell ill young counts though its end came late": {
+			"it was waited for", seen(exact).intent(3, 90*time.Minute).with(boots(5), func(s *Seen) {
+				s.Calls.Booted, s.Calls.BootedIs, s.Calls.BootFailed = 3, true, 3
+			}), wantedHash(), 6,
+		},
+		"one that worked and went young for another reason changes nothing": {
+			"it has proved nothing", seen(exact).intent(3, 20*time.Minute).with(boots(2), func(s *Seen) { s.Calls.Booted, s.Calls.BootedIs = 3, true }), wantedHash(), 2,
 		},
 		"that an earlier one worked doesn't count": {
 			"the inputs may have changed since", seen(exact).intent(3, time.Hour).with(boots(2), func(s *Seen) { s.Calls.Booted, s.Calls.BootedIs = 2, true }), wantedHash(), 2,

@@ -107,7 +107,7 @@ func (r *ProxyReconciler) createFailed(ctx context.Context, p *v1alpha1.Proxy, s
 // is: an error tells nothing about it. On the way out nothing is latched (crossplane/crossplane#315).
 func (r *ProxyReconciler) callFailed(ctx context.Context, p *v1alpha1.Proxy, want Want, err error, class providers.ErrorClass) (ctrl.Result, error) {
 	if providers.IsHeld(err) {
-		return heldCall(p, err)
+		return r.heldCall(p, err)
 	}
 	m := remedyFor(class)
 	pe := providerError(err)
@@ -126,7 +126,7 @@ func (r *ProxyReconciler) callFailed(ctx context.Context, p *v1alpha1.Proxy, wan
 		v.leave = true
 	}
 	v.unknown = &cond{metav1.ConditionUnknown, m.reason, text}
-	v.apply(p)
+	r.unseen(p, v).apply(p)
 	if m.after == 0 || class == providers.Ambiguous {
 		return ctrl.Result{}, err
 	}

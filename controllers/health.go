@@ -216,6 +216,14 @@ func (r *ProxyReconciler) HealthChanged(uid string) {
 	}
 }
 
+// HealthNamed is for the engine to call when it logs: the keys by which the log names a Proxy.
+func (r *ProxyReconciler) HealthNamed(uid string) []any {
+	if id, ok := r.memory.named(types.UID(uid)); ok {
+		return []any{"proxy", id}
+	}
+	return nil
+}
+
 // HealthHeld is for the engine to call when the replacement of unhealthy machines in a pool stops or goes on. It tells log
 // and Events; the Event is on the first of the pool's Proxies, since a pool is no object.
 func (r *ProxyReconciler) HealthHeld(ctx context.Context, pool string, held bool) {

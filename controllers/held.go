@@ -82,9 +82,11 @@ func heldRemedy(pe *providers.Error) remedy {
 }
 
 // heldCall comes again when the guard says. Of the machine it tells nothing: what is known of it stays as it is.
-func heldCall(p *v1alpha1.Proxy, err error) (ctrl.Result, error) {
+func (r *ProxyReconciler) heldCall(p *v1alpha1.Proxy, err error) (ctrl.Result, error) {
 	if !p.DeletionTimestamp.IsZero() {
 		under(v1alpha1.ReasonDeleting, messageDeleting).apply(p)
+	} else if v := r.unseen(p, verdict{leave: true}); v.ready != nil {
+		v.apply(p)
 	}
 	return again(max(providerError(err).RetryAfter, time.Second)), nil
 }

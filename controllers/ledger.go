@@ -25,7 +25,8 @@ type Intent struct {
 	Account      string    `json:"account"`
 	Zone         string    `json:"zone,omitempty"`
 	At           time.Time `json:"at"`
-	// Boots is how many machines in a row, made from this hash before this one, didn't come up by the boot deadline.
+	// Boots is how many machines in a row, made from this hash before this one, didn't come up by the boot deadline, or fell
+	// ill when they were young.
 	Boots int `json:"boots,omitempty"`
 }
 
@@ -60,6 +61,9 @@ func (in Intent) write(p *v1alpha1.Proxy) error {
 	p.Annotations[v1alpha1.AnnotationIntent] = string(raw)
 	return nil
 }
+
+// doublings is Boots within its bounds, whoever wrote it.
+func (in Intent) doublings() int { return min(max(in.Boots, 0), mostDoubled) }
 
 // ahead reports whether no clock of ours can have dated the intent: the date lies more than what is usual in front of now.
 func (in Intent) ahead(now time.Time) bool { return in.At.After(now.Add(settle)) }

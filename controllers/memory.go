@@ -41,7 +41,7 @@ type Calls struct {
 
 	Booted     int64 // the newest incarnation through which traffic was seen to get,
 	BootedIs   bool  // if there is one: that of mode External is 0
-	BootFailed int64 // the newest that was deleted because it didn't come up
+	BootFailed int64 // the newest that was deleted because it didn't come up, or fell ill when it was young
 
 	Failures   int       // creates in a row that failed for no lasting reason
 	HoldUntil  time.Time // no create before this, while the inputs are HoldInputs

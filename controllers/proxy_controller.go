@@ -90,12 +90,14 @@ func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err = errors.Join(err, perr); err != nil {
 		return ctrl.Result{Priority: priority(&p)}, err
 	}
+	r.freeSlot(&p)
 	return ranked(&p, res), nil
 }
 
 func (r *ProxyReconciler) dispatch(ctx context.Context, p *v1alpha1.Proxy) (ctrl.Result, error) {
 	switch {
 	case paused(p):
+		r.budget.leave(client.ObjectKeyFromObject(p))
 		verdict{
 			unknown: &cond{metav1.ConditionUnknown, v1alpha1.ReasonPaused, messagePaused},
 			stalled: &cond{metav1.ConditionTrue, v1alpha1.ReasonPaused, messagePaused},

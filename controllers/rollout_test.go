@@ -4,10 +4,12 @@ package controllers
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
@@ -220,4 +222,67 @@ func TestNobodyIsTakenDownWhileTheGateIsShut(t *testing.T) {
 		}
 		require.True(t, isReady(w.get(n)), "what can't be made again isn't taken down")
 	}
+}
+
+// TestWhoWaitsForTheBudgetIsWokenWhenASlotIsFree: one after the other, though nobody asks again by itself.
+func TestWhoWaitsForTheBudgetIsWokenWhenASlotIsFree(t *testing.T) {
+	w, _ := probed(t, cloud.Pod())
+	names := w.fleet(5, func(*v1alpha1.Proxy) {})
+	var woken []string
+	w.r.Wake = func(id types.NamespacedName) { woken = append(woken, id.Name) }
+	for _, n := range names {
+		w.edit(n, func(p *v1alpha1.Proxy) { p.Spec.Labels = map[string]v1alpha1.LabelValue{"a": "b"} })
+		_, err := w.pass(n)
+		require.NoError(t, err)
+	}
+	require.Empty(t, woken)
+	told := strings.Join(w.events, "\n")
+	require.Equal(t, 4, strings.Count(told, "Normal "+v1alpha1.ReasonWaitsForBudget), told)
+	start := w.clock.Now()
+	for next := names[0]; ; {
+		res, err := w.pass(next)
+		require.NoError(t, err)
+		if len(woken) > 0 {
+			next, woken = woken[0], woken[1:]
+			continue
+		}
+		if w.rolled(names, 2) {
+			break
+		}
+		w.clock.SetTime(w.clock.Now().Add(res.RequeueAfter))
+		require.Less(t, w.clock.Since(start), time.Hour, "nobody was called")
+	}
+	require.Less(t, w.clock.Since(start), time.Minute, "nobody has waited for a poll")
+	require.Equal(t, 4, strings.Count(strings.Join(w.events, "\n"), v1alpha1.ReasonWaitsForBudget), "each is told of once")
+}
+
+func TestWhoIsDeletedOrPausedHoldsUpNobodyInTheLine(t *testing.T) {
+	w, _ := probed(t, cloud.Pod())
+	names := w.fleet(4, func(*v1alpha1.Proxy) {})
+	var woken []string
+	w.r.Wake = func(id types.NamespacedName) { woken = append(woken, id.Name) }
+	for _, n := range names {
+		w.edit(n, func(p *v1alpha1.Proxy) { p.Spec.Labels = map[string]v1alpha1.LabelValue{"a": "b"} })
+		_, err := w.pass(n)
+		require.NoError(t, err)
+	}
+	w.annotate(names[1], v1alpha1.AnnotationPaused, "true")
+	_, err := w.pass(names[1])
+	require.NoError(t, err)
+	w.delete(names[0]) // who has the slot
+	_, err = w.pass(names[0])
+	require.NoError(t, err)
+	require.Contains(t, woken, names[2])
+	require.NotContains(t, woken, names[1], "it rests")
+	require.NotContains(t, woken, names[3], "one slot, one call")
+	w.delete(names[2])
+	_, err = w.pass(names[2])
+	require.NoError(t, err)
+	w.until(names[0], func() bool { return w.gone(names[0]) })
+	w.until(names[2], func() bool { return w.gone(names[2]) })
+	for _, n := range []string{names[0], names[2]} {
+		_, err = w.pass(n)
+		require.NoError(t, err)
+	}
+	w.until(names[3], func() bool { return w.rolled(names[3:], 2) })
 }

@@ -132,3 +132,80 @@ func TestMessagesAboutHealthHoldNoSecret(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsSaidOfAProxyDoesNotContradictItself(t *testing.T) {
+	cases := map[string]struct {
+		why    string
+		vitals Vitals
+		want   string
+	}{
+		"an open one that worked":      {"requests do get through it", Vitals{Health: health.Unhealthy, Booted: true, Reason: v1alpha1.ReasonOpenProxy}, "False/The proxy must not be used: the proxy serves without credentials, or with wrong ones, though it is to ask for them."},
+		"one that was open all along":  {"the same", Vitals{Health: health.Unhealthy, Reason: v1alpha1.ReasonOpenProxy}, "Unknown/The proxy must not be used: the proxy serves without credentials, or with wrong ones, though it is to ask for them."},
+		"one that worked":              {"", Vitals{Health: health.Unhealthy, Booted: true, Reason: v1alpha1.ReasonTimeout}, "False/Requests don't get through the proxy: the proxy doesn't answer in time."},
+		"one that never worked":        {"", Vitals{Health: health.Unhealthy, Reason: v1alpha1.ReasonTimeout}, "Unknown/No request has got through the proxy yet: the proxy doesn't answer in time."},
+		"one whose target is at fault": {"", Vitals{Health: health.Unknown, Reason: v1alpha1.ReasonTargetError}, "Unknown/No request has got through the proxy yet: the target answers with a status that isn't expected."},
+		"one that isn't known yet":     {"", Vitals{Health: health.Unknown}, "Unknown/No request has got through the proxy yet."},
+		"one that works":               {"", Vitals{Health: health.Healthy, Booted: true, Reason: v1alpha1.ReasonHealthy}, "True/Requests get through the proxy."},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.vitals.Probed = true
+			got := c.vitals.healthy()
+			require.Equal(t, c.want, string(got.status)+"/"+got.message, c.why)
+		})
+	}
+}
+
+func TestReadySaysThatTrafficWasProved(t *testing.T) {
+	created := &cond{metav1.ConditionTrue, v1alpha1.ReasonCreated, messageCreated}
+	external := &cond{metav1.ConditionTrue, v1alpha1.ReasonExternalEndpoint, messageExternal}
+	healthy := Vitals{Probed: true, Health: health.Healthy, Reason: v1alpha1.ReasonHealthy}
+	cases := map[string]struct {
+		why    string
+		vitals Vitals
+		of     *cond
+		want   cond
+	}{
+		"a machine that works":           {"the reason is what made it Ready", healthy, created, cond{metav1.ConditionTrue, v1alpha1.ReasonCreated, "The machine runs. Requests get through the proxy."}},
+		"an endpoint that works":         {"the same", healthy, external, cond{metav1.ConditionTrue, v1alpha1.ReasonExternalEndpoint, "The endpoint is run by somebody else. Requests get through the proxy."}},
+		"where proxies aren't probed":    {"nobody has seen a request get through", Vitals{}, created, *created},
+		"a machine that nobody can tell": {"Ready is of the health", Vitals{Probed: true, Health: health.Unknown}, created, cond{metav1.ConditionFalse, v1alpha1.ReasonProbing, messageProbing}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, *c.vitals.weigh(verdict{provisioned: c.of}).ready, c.why)
+		})
+	}
+}
+
+func TestPhaseOfAnExternalProxyThatFailsFromTheStart(t *testing.T) {
+	cases := map[string]struct {
+		why    string
+		mode   v1alpha1.Mode
+		status metav1.ConditionStatus
+		reason string
+		want   v1alpha1.Phase
+	}{
+		"it refuses":                     {"there is nothing that could still come up", v1alpha1.ModeExternal, metav1.ConditionUnknown, v1alpha1.ReasonConnectRefused, v1alpha1.PhaseUnhealthy},
+		"it is open":                     {"the same", v1alpha1.ModeExternal, metav1.ConditionUnknown, v1alpha1.ReasonOpenProxy, v1alpha1.PhaseUnhealthy},
+		"it may not be connected to":     {"the same", v1alpha1.ModeExternal, metav1.ConditionUnknown, v1alpha1.ReasonProxyDenied, v1alpha1.PhaseUnhealthy},
+		"nothing is known yet":           {"its first round isn't over", v1alpha1.ModeExternal, metav1.ConditionUnknown, v1alpha1.ReasonProbing, v1alpha1.PhasePending},
+		"the target is at fault":         {"it may work", v1alpha1.ModeExternal, metav1.ConditionUnknown, v1alpha1.ReasonTargetError, v1alpha1.PhasePending},
+		"there is no target":             {"the same", v1alpha1.ModeExternal, metav1.ConditionUnknown, v1alpha1.ReasonNoTargets, v1alpha1.PhasePending},
+		"it worked and doesn't any more": {"as ever", v1alpha1.ModeExternal, metav1.ConditionFalse, v1alpha1.ReasonTimeout, v1alpha1.PhaseUnhealthy},
+		"a machine that never worked":    {"it may still come up", v1alpha1.ModeManaged, metav1.ConditionUnknown, v1alpha1.ReasonConnectRefused, v1alpha1.PhaseProvisioning},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := &v1alpha1.Proxy{Spec: v1alpha1.ProxySpec{Mode: c.mode}}
+			provisioned := v1alpha1.ReasonCreated
+			if c.mode == v1alpha1.ModeExternal {
+				provisioned = v1alpha1.ReasonExternalEndpoint
+			}
+			says(v1alpha1.ConditionProvisioned, metav1.ConditionTrue, provisioned)(p)
+			says(v1alpha1.ConditionReady, metav1.ConditionFalse, c.reason)(p)
+			says(v1alpha1.ConditionHealthy, c.status, c.reason)(p)
+			require.Equal(t, c.want, computePhase(p), c.why)
+		})
+	}
+}

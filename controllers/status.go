@@ -288,7 +288,7 @@ func computePhase(p *v1alpha1.Proxy) v1alpha1.Phase {
 		return v1alpha1.PhaseDeleting
 	case meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady):
 		return v1alpha1.PhaseReady
-	case meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionHealthy):
+	case meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionHealthy), brokenFromTheStart(p):
 		return v1alpha1.PhaseUnhealthy
 	case reason == v1alpha1.ReasonCreated:
 		return v1alpha1.PhaseProvisioning

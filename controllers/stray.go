@@ -21,7 +21,7 @@ import (
 func (r *ProxyReconciler) gone(ctx context.Context, id types.NamespacedName) (ctrl.Result, error) {
 	calls := r.memory.stray(id)
 	if calls == nil || r.off(GuardStray) {
-		r.unwatch(r.memory.forget(id))
+		r.forget(id)
 		return ctrl.Result{}, nil
 	}
 	var live v1alpha1.Proxy
@@ -35,8 +35,18 @@ func (r *ProxyReconciler) gone(ctx context.Context, id types.NamespacedName) (ct
 	if err != nil || left {
 		return again(pollFirst), err
 	}
-	r.unwatch(r.memory.forget(id))
+	r.forget(id)
 	return ctrl.Result{}, nil
+}
+
+// forget drops what this process knows of a Proxy that is gone.
+func (r *ProxyReconciler) forget(id types.NamespacedName) {
+	uid := r.memory.forget(id)
+	r.unwatch(uid)
+	r.budget.leave(id)
+	if r.budget.giveUp(uid, id.Namespace) {
+		r.call(id.Namespace)
+	}
 }
 
 // removeStray tells one machine of the intent's owner to go, and reports whether there may be more to do.

@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,9 +17,19 @@ import (
 const (
 	messageHealthy   = "Requests get through the proxy."
 	messageProbing   = "No request has got through the proxy yet."
+	messageBroken    = "Requests don't get through the proxy."
+	messageOpen      = "The proxy must not be used."
 	messageNoMachine = "There is no machine to probe."
 	messageNoTargets = "There is nothing to ask for through the proxy; set spec.healthCheck.targets, or the operator's --judge-url or --health-target."
 )
+
+// illMessage is what is known and why. Through an open proxy requests do get.
+func illMessage(reason, known string) string {
+	if reason == v1alpha1.ReasonOpenProxy {
+		known = messageOpen
+	}
+	return fmt.Sprintf("%s: %s.", strings.TrimSuffix(known, "."), saying(reason))
+}
 
 // healthy is the condition Healthy. Unknown is kept for a machine that has never worked: it boots, or it never will.
 func (v Vitals) healthy() *cond {
@@ -30,11 +41,11 @@ func (v Vitals) healthy() *cond {
 	case v.Health == health.Healthy:
 		return &cond{metav1.ConditionTrue, v1alpha1.ReasonHealthy, messageHealthy}
 	case v.Health == health.Unhealthy && v.Booted:
-		return &cond{metav1.ConditionFalse, v.Reason, fmt.Sprintf("Requests don't get through the proxy: %s.", saying(v.Reason))}
+		return &cond{metav1.ConditionFalse, v.Reason, illMessage(v.Reason, messageBroken)}
 	case v.Health == health.Unhealthy:
-		return &cond{metav1.ConditionUnknown, v.Reason, fmt.Sprintf("No request has got through the proxy yet: %s.", saying(v.Reason))}
+		return &cond{metav1.ConditionUnknown, v.Reason, illMessage(v.Reason, messageProbing)}
 	case v.Health == health.Unknown && othersFault(v.Reason):
-		return &cond{metav1.ConditionUnknown, v.Reason, fmt.Sprintf("No request has got through the proxy yet: %s.", saying(v.Reason))}
+		return &cond{metav1.ConditionUnknown, v.Reason, illMessage(v.Reason, messageProbing)}
 	case v.Health == health.Unknown:
 		return &cond{metav1.ConditionUnknown, v1alpha1.ReasonProbing, messageProbing}
 	default:
@@ -54,6 +65,7 @@ func (v Vitals) weigh(w verdict) verdict {
 		return w
 	}
 	if w.exitIP = v.ExitIP; w.healthy.status == metav1.ConditionTrue {
+		w.ready = &cond{metav1.ConditionTrue, w.provisioned.reason, w.provisioned.message + " " + w.healthy.message}
 		return w
 	}
 	w.ready = &cond{metav1.ConditionFalse, w.healthy.reason, w.healthy.message}
@@ -73,6 +85,16 @@ func (r *ProxyReconciler) beginHealth(p *v1alpha1.Proxy) {
 	if r.Health != nil && meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionHealthy) == nil {
 		set(p, v1alpha1.ConditionHealthy, cond{metav1.ConditionUnknown, v1alpha1.ReasonProbing, messageNoMachine})
 	}
+}
+
+// brokenFromTheStart reports whether an External proxy fails by its own fault, and no request got through it yet. There is
+// nothing that could still come up.
+func brokenFromTheStart(p *v1alpha1.Proxy) bool {
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionHealthy)
+	if p.Spec.Mode != v1alpha1.ModeExternal || c == nil || c.Status != metav1.ConditionUnknown || othersFault(c.Reason) {
+		return false
+	}
+	return c.Reason != v1alpha1.ReasonProbing && c.Reason != v1alpha1.ReasonNoTargets
 }
 
 // needsPerson reports whether no wait will help.

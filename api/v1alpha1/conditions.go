@@ -63,6 +63,8 @@ const (
 	ReasonRemediationHeld = "RemediationHeld"
 	// ReasonRemediationResumed: unhealthy proxies of that place are replaced again. Event only.
 	ReasonRemediationResumed = "RemediationResumed"
+	// ReasonWaitsForBudget: the machine is to be replaced when the namespace's disruption budget has a place. Event only.
+	ReasonWaitsForBudget = "WaitsForBudget"
 	// ReasonGateClosed: calls to an account are held back by the operator's guards. Event only.
 	ReasonGateClosed = "GateClosed"
 	// ReasonGateOpened: calls that were held back go again. Event only.

@@ -12,7 +12,8 @@ import (
 type core struct {
 	seed         uint64
 	stretch      float64
-	gap          time.Duration // between two rounds at one host
+	gap          time.Duration // between two rounds at one port of a host
+	hostMost     int           // rounds at a time at one host; 0: no bound
 	workers      int           // rounds at a time; 0: no bound
 	openEvery    time.Duration
 	controlEvery time.Duration
@@ -20,15 +21,18 @@ type core struct {
 	subjects  map[string]*subject
 	witnesses map[targetKey]*witness
 	hosts     map[string]*host
+	ports     map[place]*port
 	pools     map[string]*pool
 	poolList  []*pool // in the order of their first members
 	queue     queue
 	epochs    uint64
 	first     time.Time // not before this is the next first round of a new subject
 
-	busy   int // rounds and control probes under way
-	ailing int // rounds of those that fail, which may take long
-	parked []*subject
+	busy     int // rounds and control probes under way
+	slow     int // of these, rounds of those that aren't sound
+	controls int // and control probes
+	parked   [ranks][]*subject
+	pending  []*witness // whose control probes wait for a worker
 
 	news []news
 }
@@ -40,21 +44,36 @@ type subject struct {
 	standing
 	epoch     uint64
 	witnesses []*witness // one per target
-	host      *host
+	port      *port
 	entry     entry
 	due       time.Time // when the next round is wanted; the queue may have it later
 	rounds    uint64
+	slow      bool      // the last round took long
 	openAt    time.Time // the next look for an open proxy
 	gone      bool
 }
 
-// host paces the rounds at one machine.
+// host bounds the rounds at one machine.
 type host struct {
 	name    string
+	users   int
+	busy    int // rounds under way
+	waiting []*subject
+}
+
+// port paces the rounds at one port of a host: behind a gateway each is a proxy of its own.
+type port struct {
+	place
+	host    *host
 	users   int
 	busy    bool
 	free    time.Time // not before this
 	waiting []*subject
+}
+
+type place struct {
+	host string
+	port int
 }
 
 // job is one round to do, or with control one control probe.
@@ -63,8 +82,8 @@ type job struct {
 	subject   Subject
 	epoch     uint64
 	witnesses []*witness
-	host      *host
-	ailing    bool
+	port      *port
+	rank      rank
 	doubted   bool // a failure could change the verdict: ask for a control
 	open      bool // look for an open proxy too
 	due       time.Time
@@ -87,7 +106,8 @@ type news struct {
 
 func newCore() *core {
 	return &core{
-		subjects: map[string]*subject{}, witnesses: map[targetKey]*witness{}, hosts: map[string]*host{}, pools: map[string]*pool{},
+		subjects: map[string]*subject{}, witnesses: map[targetKey]*witness{}, hosts: map[string]*host{}, ports: map[place]*port{},
+		pools: map[string]*pool{},
 	}
 }
 
@@ -119,7 +139,7 @@ func (c *core) begin(s, old *subject, now time.Time) time.Time {
 	switch {
 	case old != nil && sameMachine(&old.Subject, &s.Subject):
 		s.standing = old.standing
-		s.rounds = old.rounds
+		s.rounds, s.slow = old.rounds, old.slow
 		return old.due
 	case old == nil && s.Prior != "" && s.Prior != Unknown:
 		s.health, s.reason, s.exit = s.Prior, s.PriorReason, exit{shown: s.PriorExitIP}
@@ -154,6 +174,7 @@ func (c *core) result(j *job, r round, now time.Time) {
 		return
 	}
 	was := s.standing
+	s.slow = now.Sub(j.started) >= s.Timeout/2
 	s.standing = s.after(c.find(s, j, r.outcomes, now), thresholds{failure: s.FailureThreshold, success: s.SuccessThreshold}, now)
 	if r.open != nil {
 		c.opened(s, *r.open, now)

@@ -27,7 +27,8 @@ type Options struct {
 	Log    logr.Logger
 
 	Workers      int           // rounds at a time; 0: 256. They wait more than they work
-	HostGap      time.Duration // between two rounds at one host; 0: 10 ms
+	HostGap      time.Duration // between two rounds at one port of a host; 0: 10 ms
+	HostRounds   int           // rounds at a time at one host, each at another port; 0: 8
 	OpenEvery    time.Duration // between two looks for an open proxy; 0: 10 min
 	ControlEvery time.Duration // between two control probes of a target that nobody doubts; 0: 1 min
 	Stretch      float64       // how many times slower who is healthy for an hour is probed, at most 2; less than 1 counts as 1
@@ -37,6 +38,8 @@ type Options struct {
 	// called one at a time and in order, and must not block; they may call the engine. nil: nobody is told.
 	Changed     func(uid string)
 	HeldChanged func(pool string, held bool)
+	// Named gives keys and values that tell in the log which subject it is, beside its UID. nil: there are none.
+	Named func(uid string) []any
 }
 
 func (o Options) withDefaults() Options {
@@ -45,6 +48,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.HostGap <= 0 {
 		o.HostGap = 10 * time.Millisecond
+	}
+	if o.HostRounds <= 0 {
+		o.HostRounds = 8
 	}
 	if o.OpenEvery <= 0 {
 		o.OpenEvery = 10 * time.Minute
@@ -58,6 +64,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.HeldChanged == nil {
 		o.HeldChanged = func(string, bool) {}
+	}
+	if o.Named == nil {
+		o.Named = func(string) []any { return nil }
 	}
 	return o
 }
@@ -78,7 +87,8 @@ type Engine struct {
 func New(o Options) *Engine {
 	o = o.withDefaults()
 	c := newCore()
-	c.seed, c.stretch, c.gap, c.openEvery, c.controlEvery = o.Seed, o.Stretch, o.HostGap, o.OpenEvery, o.ControlEvery
+	c.seed, c.stretch, c.openEvery, c.controlEvery = o.Seed, o.Stretch, o.OpenEvery, o.ControlEvery
+	c.gap, c.hostMost = o.HostGap, o.HostRounds
 	return &Engine{opts: o, metrics: newMetrics(), kicked: make(chan struct{}, 1), core: c}
 }
 
@@ -237,7 +247,7 @@ func (e *Engine) tellOne(n news) {
 		return
 	}
 	v := n.verdict
-	e.opts.Log.Info("another verdict", "uid", v.UID, "incarnation", v.Incarnation, "health", v.Health, "reason", v.Reason,
+	e.opts.Log.WithValues(e.opts.Named(n.uid)...).Info("another verdict", "uid", v.UID, "incarnation", v.Incarnation, "health", v.Health, "reason", v.Reason,
 		"exitIP", v.ExitIP, "detail", n.detail)
 	e.opts.Changed(n.uid)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 
 	"github.com/proxy-operator/proxy-operator/internal/health/probe"
@@ -375,4 +376,17 @@ func TestASubjectWithoutTargetsStaysUnknown(t *testing.T) {
 	w.run(t, time.Hour)
 	require.Equal(t, Unknown, w.health("p0"))
 	require.Empty(t, w.changed)
+}
+
+func TestTheLogTellsWhichProxyAVerdictIsOf(t *testing.T) {
+	var lines []string
+	w := newWorld(func(o *Options) {
+		o.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+		o.Named = func(uid string) []any { return []any{"proxy", "shop/" + uid} }
+	})
+	w.fleet(1, 1)
+	w.run(t, time.Minute)
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], `"proxy"="shop/p0"`)
+	require.Contains(t, lines[0], `"uid"="p0"`)
 }

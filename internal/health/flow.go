@@ -24,13 +24,7 @@ func (c *core) link(s *subject, now time.Time) {
 		w.users, w.timeout = w.users+1, s.Timeout
 		s.witnesses = append(s.witnesses, w)
 	}
-	h := c.hosts[s.Proxy.Host]
-	if h == nil {
-		h = &host{name: s.Proxy.Host}
-		c.hosts[h.name] = h
-	}
-	h.users++
-	s.host = h
+	s.port = c.portOf(place{s.Proxy.Host, s.Proxy.Port})
 	p := c.pools[s.Pool]
 	if p == nil {
 		p = &pool{name: s.Pool}
@@ -52,8 +46,10 @@ func (c *core) unlink(s *subject, now time.Time) {
 			w.idle = now
 		}
 	}
-	s.host.users--
-	c.drop(s.host)
+	s.port.users--
+	s.port.host.users--
+	c.nudge(s.port, now) // it may have been the one whose turn it was
+	c.drop(s.port)
 	p, next := c.pools[s.Pool], c.subjects[s.UID]
 	p.leave(s.UID, next == nil || next.Pool != s.Pool)
 	if p.members == 0 {
@@ -78,14 +74,34 @@ func (c *core) dropIdle(now time.Time) {
 	}
 }
 
-// drop forgets a host that nobody uses. While a round is under way there it must be remembered.
-func (c *core) drop(h *host) {
-	if h.users == 0 && !h.busy {
+// portOf is the port that is paced together, with one user more.
+func (c *core) portOf(at place) *port {
+	h := c.hosts[at.host]
+	if h == nil {
+		h = &host{name: at.host}
+		c.hosts[h.name] = h
+	}
+	p := c.ports[at]
+	if p == nil {
+		p = &port{place: at, host: h}
+		c.ports[at] = p
+	}
+	p.users++
+	h.users++
+	return p
+}
+
+// drop forgets a port and a host that nobody uses. While a round is under way there they must be remembered.
+func (c *core) drop(p *port) {
+	if p.users == 0 && !p.busy {
+		delete(c.ports, p.place)
+	}
+	if h := p.host; h.users == 0 && h.busy == 0 {
 		delete(c.hosts, h.name)
 	}
 }
 
-// start returns what is to be done now, and counts it as under way: each job must be given to result or abandon.
+// start returns what is to be done now, and counts it as under way: each job must be given to result.
 func (c *core) start(now time.Time) []*job {
 	for _, p := range c.poolList {
 		if p.step(now) {
@@ -94,11 +110,13 @@ func (c *core) start(now time.Time) []*job {
 	}
 	var jobs []*job
 	for c.workers == 0 || c.busy < c.workers {
-		e := c.queue.first()
-		if e == nil || e.at.After(now) {
-			break
+		e := c.unpark()
+		if e == nil {
+			if e = c.queue.first(); e == nil || e.at.After(now) {
+				break
+			}
+			c.queue.take(e)
 		}
-		c.queue.take(e)
 		if j := c.take(e, now); j != nil {
 			c.busy++
 			jobs = append(jobs, j)
@@ -107,57 +125,164 @@ func (c *core) start(now time.Time) []*job {
 	return jobs
 }
 
-// take makes a job of what has come up, unless it must wait for its host or for others that fail.
+// take makes a job of what has come up, unless it must wait for its port, its host, or others of its rank.
 func (c *core) take(e *entry, now time.Time) *job {
-	if w := e.witness; w != nil {
-		return &job{control: w, due: e.at, started: now}
+	if e.witness != nil {
+		return c.takeControl(e, now)
 	}
-	s, h := e.subject, e.subject.host
-	ailing := s.health != Healthy || s.bad > 0
+	s, p := e.subject, e.subject.port
+	h, r := p.host, s.rank()
 	switch {
-	case h.busy:
+	case p.busy:
+		p.waiting = append(p.waiting, s)
+		return nil
+	case now.Before(p.free):
+		c.queue.put(e, p.free)
+		return nil
+	case c.hostMost > 0 && h.busy >= c.hostMost:
 		h.waiting = append(h.waiting, s)
 		return nil
-	case now.Before(h.free):
-		c.queue.put(e, h.free)
-		return nil
-	case ailing && c.workers > 0 && c.ailing >= c.ailingMost():
-		c.parked = append(c.parked, s)
+	case !c.spare(r):
+		c.parked[r] = append(c.parked[r], s)
 		return nil
 	}
-	h.busy = true
-	if ailing {
-		c.ailing++
+	p.busy = true
+	h.busy++
+	if r > sound {
+		c.slow++
 	}
 	return &job{
-		subject: s.Subject, epoch: s.epoch, witnesses: s.witnesses, host: h, ailing: ailing,
+		subject: s.Subject, epoch: s.epoch, witnesses: s.witnesses, port: p, rank: r,
 		doubted: s.health != Unhealthy, open: s.CheckOpen && !now.Before(s.openAt), due: s.due, started: now,
 	}
 }
 
-// ailingMost is how many workers may wait for proxies that may not answer: a dead part of the fleet must not delay the
-// verdicts on the rest.
-func (c *core) ailingMost() int { return max(1, c.workers*3/4) }
+func (c *core) takeControl(e *entry, now time.Time) *job {
+	w := e.witness
+	switch {
+	case w.parked: // a place in the line is enough
+		return nil
+	case c.workers > 0 && c.controls >= c.part(controlPart):
+		w.parked = true
+		c.pending = append(c.pending, w)
+		return nil
+	}
+	c.controls++
+	return &job{control: w, due: e.at, started: now}
+}
+
+// rank is in which order rounds get workers when there are too few: those first whose verdict matters most, and that most
+// likely don't take long.
+type rank int
+
+const (
+	sound  rank = iota // healthy, and the last round was good
+	shaken             // healthy, and it wasn't: a verdict is near
+	fresh              // has no good verdict, but was good last time, or failed at once, or wasn't asked yet
+	ailing             // fails, and takes long for it
+)
+
+const ranks = int(ailing) + 1
+
+func (s *subject) rank() rank {
+	switch good := s.failing.IsZero(); {
+	case s.health == Healthy && good:
+		return sound
+	case s.health == Healthy:
+		return shaken
+	case good || !s.slow:
+		return fresh
+	default:
+		return ailing
+	}
+}
+
+// The workers, in eighths. Who hangs must not delay who answers: of a fleet in which hundreds never answer, the verdict on
+// one that breaks still comes in time.
+const (
+	parts       = 8
+	controlPart = 1 // for control probes
+	shakenPart  = 7 // for all whose rank isn't sound
+	freshPart   = 6 // for those whose rank isn't shaken either
+	ailingPart  = 4 // for those that are ailing
+)
+
+func (c *core) part(eighths int) int { return max(1, c.workers*eighths/parts) }
+
+// spare reports whether a worker is free for a round of the rank.
+func (c *core) spare(r rank) bool {
+	if c.workers == 0 {
+		return true
+	}
+	switch r {
+	case shaken:
+		return c.slow < c.part(shakenPart)
+	case fresh:
+		return c.slow < c.part(freshPart)
+	case ailing:
+		return c.slow < c.part(ailingPart)
+	case sound:
+	}
+	return true
+}
+
+// unpark takes what may go now out of those that had to wait for a worker, the ranks in their order; nil: none.
+func (c *core) unpark() *entry {
+	for c.controls < c.part(controlPart) && len(c.pending) > 0 {
+		w := c.pending[0]
+		c.pending = slices.Delete(c.pending, 0, 1)
+		w.parked = false
+		if w.users > 0 {
+			return &w.entry
+		}
+	}
+	for r := range c.parked {
+		if len(c.parked[r]) == 0 || !c.spare(rank(r)) {
+			continue
+		}
+		if s := next(&c.parked[r]); s != nil {
+			return &s.entry
+		}
+	}
+	return nil
+}
 
 // finish frees what a job held.
 func (c *core) finish(j *job, now time.Time) {
 	c.busy--
 	if j.control != nil {
+		c.controls--
 		return
 	}
-	h := j.host
-	h.busy, h.free = false, now.Add(c.gap)
-	if s := next(&h.waiting); s != nil {
-		c.queue.put(&s.entry, h.free)
+	if j.rank > sound {
+		c.slow--
 	}
-	c.drop(h)
-	if !j.ailing {
-		return
+	p := j.port
+	p.busy, p.free = false, now.Add(c.gap)
+	p.host.busy--
+	c.nudge(p, now)
+	c.drop(p)
+}
+
+// nudge lets the next ones go that wait for a port, or for its host, where there is room.
+func (c *core) nudge(p *port, now time.Time) {
+	if !p.busy {
+		if s := next(&p.waiting); s != nil {
+			c.queue.put(&s.entry, later(p.free, now))
+		}
 	}
-	c.ailing--
-	if s := next(&c.parked); s != nil {
-		c.queue.put(&s.entry, now)
+	if h := p.host; h.busy < c.hostMost {
+		if s := next(&h.waiting); s != nil {
+			c.queue.put(&s.entry, now)
+		}
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // next takes the first that is still watched.

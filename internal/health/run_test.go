@@ -91,15 +91,16 @@ type hanging struct {
 	*network
 	hangs       func(host string) bool
 	now, most   atomic.Int64
-	perHost     sync.Map
+	perPort     sync.Map
 	overlapping atomic.Bool
 }
 
 func (h *hanging) Probe(ctx context.Context, p probe.Proxy, t probe.Target) probe.Outcome {
-	if _, taken := h.perHost.LoadOrStore(p.Host, true); taken {
+	at := place{p.Host, p.Port}
+	if _, taken := h.perPort.LoadOrStore(at, true); taken {
 		h.overlapping.Store(true)
 	}
-	defer h.perHost.Delete(p.Host)
+	defer h.perPort.Delete(at)
 	n := h.now.Add(1)
 	defer h.now.Add(-1)
 	for m := h.most.Load(); n > m && !h.most.CompareAndSwap(m, n); m = h.most.Load() {
@@ -143,22 +144,6 @@ func TestASecondRunGoesOn(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestTheDeadDoNotDelayTheLiving(t *testing.T) {
-	h := &hanging{network: newNetwork(), hangs: func(host string) bool { return strings.HasPrefix(host, "dead") }}
-	e, _ := running(t, h, func(o *Options) { o.Workers = 8 })
-	for i := range 40 {
-		s := quick(fmt.Sprint("dead", i))
-		s.Timeout = time.Minute
-		e.Watch(s)
-	}
-	for i := range 4 {
-		s := quick(fmt.Sprint("p", i))
-		s.Prior = Healthy
-		e.Watch(s)
-	}
-	soon(t, func() bool { return h.probed("p0") > 5 && h.probed("p3") > 5 }, "a quarter of the workers is theirs")
-}
-
 func TestNoMoreRoundsAtATimeThanWorkers(t *testing.T) {
 	h := &hanging{network: newNetwork(), hangs: func(string) bool { return true }}
 	var told atomic.Int64
@@ -176,7 +161,7 @@ func TestNoMoreRoundsAtATimeThanWorkers(t *testing.T) {
 	require.LessOrEqual(t, h.most.Load(), int64(4))
 }
 
-func TestNoTwoRoundsAtOneHost(t *testing.T) {
+func TestNoTwoRoundsAtOnePort(t *testing.T) {
 	h := &hanging{network: newNetwork(), hangs: func(string) bool { return false }}
 	h.during = func(context.Context, probe.Proxy) {
 		for range 100 {
@@ -186,8 +171,7 @@ func TestNoTwoRoundsAtOneHost(t *testing.T) {
 	e, _ := running(t, h)
 	for i := range 30 {
 		s := quick(fmt.Sprint("p", i))
-		s.Proxy.Host = "gateway"
-		s.Proxy.Port = i
+		s.Proxy.Host, s.Proxy.Username = "gateway", s.UID // one port, and the name tells who is behind it
 		e.Watch(s)
 	}
 	soon(t, func() bool { return h.probed("gateway") > 100 }, "they are probed")

@@ -35,6 +35,7 @@ type witness struct {
 	idle    time.Time     // since when there are none
 	entry   entry
 	turn    chan struct{} // held by who runs the control probe
+	parked  bool          // its control probe waits for a worker
 
 	reached   bool      // a proxy has got through to the target, ever
 	succeeded bool      // the control probe, ever

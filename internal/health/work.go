@@ -27,23 +27,26 @@ func (e *Engine) do(ctx context.Context, j *job) {
 	e.tell()
 }
 
-// round probes the targets until the rest can't change the outcome, then asks for what the judgement needs beside it.
+// round probes the targets until the rest can't change the outcome, then asks for what the judgement needs beside it. The
+// probes together take an interval at most: who never answers must not have a worker for as long as there are targets.
 func (e *Engine) round(ctx context.Context, j *job) round {
 	var r round
 	s := &j.subject
 	r.outcomes = make([]probe.Outcome, 0, len(s.Targets))
-	for _, t := range s.Targets {
+	end := e.opts.Clock.Now().Add(max(s.Interval, s.Timeout))
+	for i, t := range s.Targets {
 		began := e.opts.Clock.Now()
-		o := within(ctx, s.Timeout, func(ctx context.Context) probe.Outcome { return e.opts.Prober.Probe(ctx, s.Proxy, t) })
+		o := within(ctx, timeFor(s.Timeout, end.Sub(began), len(s.Targets), i), func(ctx context.Context) probe.Outcome { return e.opts.Prober.Probe(ctx, s.Proxy, t) })
 		e.metrics.probed(o, e.opts.Clock.Since(began))
 		r.outcomes = append(r.outcomes, o)
 		if ctx.Err() != nil || decided(r.outcomes, len(s.Targets), s.Quorum) {
 			break
 		}
 	}
+	asked := e.opts.Clock.Now()
 	for i, o := range r.outcomes {
 		switch {
-		case j.doubted && o.Fault == probe.FaultProxy && stageOf(o.Reason) != atProxy:
+		case j.doubted && e.opts.Clock.Since(asked) < s.Timeout && o.Fault == probe.FaultProxy && stageOf(o.Reason) != atProxy:
 			e.control(ctx, j.witnesses[i], j.started, false)
 		case j.open && r.open == nil && o.Fault == probe.FaultNone:
 			open := within(ctx, s.Timeout, func(ctx context.Context) probe.Outcome { return e.opts.Prober.Open(ctx, s.Proxy, s.Targets[i]) })
@@ -51,6 +54,12 @@ func (e *Engine) round(ctx context.Context, j *job) round {
 		}
 	}
 	return r
+}
+
+// timeFor is how long the probe of one of so many targets may take, when so much of the round's time is left: its timeout, but
+// no more than its share of that.
+func timeFor(timeout, left time.Duration, targets, nth int) time.Duration {
+	return max(timeout/time.Duration(targets), min(timeout, left/time.Duration(targets-nth)))
 }
 
 // control asks for a target without a proxy, unless somebody has done so since a time. Many who doubt the same target wait

@@ -65,12 +65,20 @@ func (w *World) readyWritten(c *call) string {
 		if slices.Contains(w.foreign, ref) && c.was.Status.ProviderID == s.ProviderID {
 			return "" // a user wrote that while the pass ran; law L3 is about the operator
 		}
-		if changedReady(c) && (!ok || c.at.Sub(told) > w.profile.Traits.Lag+time.Minute) {
+		if changedReady(c) && (!ok || c.at.Sub(told) > w.profile.Traits.Lag+time.Minute) && !w.provedAt(ref, s.IP) {
 			return fmt.Sprintf("Ready is written of %s at %q, and no look showed it", s.ProviderID, s.IP)
 		}
 		return ""
 	}
 	return w.readyEnded(c)
+}
+
+// provedAt reports whether the machine runs at that address and has answered: while the cloud tells nothing, that is what
+// probes prove.
+func (w *World) provedAt(ref providers.Ref, ip string) bool {
+	return w.plan.Probe && w.probes.answered[ref] && slices.ContainsFunc(w.all, func(i providers.Instance) bool {
+		return i.Ref == ref && i.IP == ip && i.State == providers.StateRunning
+	})
 }
 
 // readyEnded judges the end of Ready by the truth.

@@ -49,11 +49,23 @@ func lawHeld() law {
 		if i == nil || w.probes.allIll.IsZero() || max(1, w.plan.Objects) < manyAtOnce || !w.probes.answered[i.Ref] {
 			return ""
 		}
-		if d := c.at.Sub(w.probes.allIll); d < heldFor {
+		if d := c.at.Sub(w.probes.allIll); d < heldFor && w.stillIll() >= manyAtOnce {
 			return fmt.Sprintf("%s is replaced %s after all fell ill", i.Ref, d)
 		}
 		return ""
 	})}
+}
+
+// stillIll counts the machines of ours that fell ill when all did and weren't replaced since for another reason: a rollout
+// that was under way may have been faster than the probes.
+func (w *World) stillIll() int {
+	n := 0
+	for _, i := range w.all {
+		if !w.probes.ills[i.Ref].from.Before(w.probes.allIll) && w.probes.answered[i.Ref] {
+			n++
+		}
+	}
+	return n
 }
 
 // perHour is how many machines of one Proxy may be replaced for their health within an hour.

@@ -93,6 +93,17 @@ type destination struct {
 	path                string // with the query, or only /
 }
 
+// CheckTarget reports why no probe could ask for a URL, wherever it leads: the reason in fixed words, which hold nothing of
+// the URL, since there may be a password in it. nil: one could.
+func CheckTarget(raw string) error {
+	_, err := parseTarget(raw, nil)
+	var f *failure
+	if errors.As(err, &f) {
+		return errors.New(f.detail)
+	}
+	return err
+}
+
 // parseTarget takes a URL apart and refuses what no probe may ask for. What a host
 // name stands for is seen when it is dialled.
 func parseTarget(raw string, ranges []netip.Prefix) (destination, error) {
@@ -112,8 +123,11 @@ func parseTarget(raw string, ranges []netip.Prefix) (destination, error) {
 }
 
 func (d *destination) check(ranges []netip.Prefix) error {
-	if _, err := strconv.ParseUint(d.port, 10, 16); err != nil {
-		return byTarget(ReasonTargetDenied, "the port is not a number from 0 to 65535")
+	if port, err := strconv.ParseUint(d.port, 10, 16); err != nil || port == 0 {
+		return byTarget(ReasonTargetDenied, "the port is not a number from 1 to 65535")
+	}
+	if strings.ContainsFunc(d.path, func(c rune) bool { return c <= ' ' || c >= 0x7f }) { // of the query; the path is escaped
+		return byTarget(ReasonTargetDenied, "the query has a blank or another character that must be written with %")
 	}
 	if address, err := netip.ParseAddr(d.host); err == nil {
 		if address.Zone() != "" || denied(ranges, address) {

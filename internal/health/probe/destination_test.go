@@ -79,6 +79,8 @@ func TestTargetsOfUsersThatLeadWhereNoProbeMayGo(t *testing.T) {
 		"a host that splits lines": {"", "http://example.com%0d%0aX:1/"},
 		"a blank in the host":      {"", "http://exa mple.com/"},
 		"a port out of range":      {"", "http://example.com:70000/"},
+		"port 0":                   {"nobody listens there", "http://example.com:0/"},
+		"a blank in the query":     {"it would end the request line", "http://example.com/?a b"},
 		"not a URL":                {"", "://"},
 	}
 	for name, tc := range cases {
@@ -97,6 +99,40 @@ func TestTargetsOfUsersThatLeadWhereNoProbeMayGo(t *testing.T) {
 	p := &probe.Prober{Timeout: patience}
 	out := p.Control(context.Background(), probe.Target{URL: judgeURL, Judge: true, Trusted: true})
 	require.Equal(t, probe.ReasonHealthy, out.Reason, "the operator's own target may be anywhere")
+}
+
+func TestTargetsOfTheOperatorAreCheckedByTheSameRules(t *testing.T) {
+	cases := map[string]struct{ url, want string }{
+		"a name":                    {"https://example.com", ""},
+		"with all there can be":     {"http://example.com:8080/a%20b/ü?c=d#e", ""},
+		"the machine itself":        {"http://127.0.0.1:8082/", ""},
+		"its name":                  {"http://localhost:8082", ""},
+		"IPv6":                      {"http://[::1]:8082/", ""},
+		"no scheme":                 {"example.com:8080", "not absolute"},
+		"another scheme":            {"ftp://example.com/", "http or https"},
+		"no host":                   {"http:///x", "the host"},
+		"a host that is none":       {"http://exa$mple.com/", "the host"},
+		"a short address":           {"http://127.1/", "the host"},
+		"a zone":                    {"http://[fe80::1%25eth0]/", "the address"},
+		"a port out of range":       {"http://example.com:70000/", "from 1 to 65535"},
+		"port 0":                    {"http://example.com:0/", "from 1 to 65535"},
+		"a word for a port":         {"http://example.com:http/", "not absolute"},
+		"a blank in the query":      {"http://example.com/?a b", "written with %"},
+		"a password":                {"http://a:secret@example.com/", "without user information"},
+		"nothing":                   {"", "not absolute"},
+		"what can't be taken apart": {"http://example.com/%zz", "not absolute"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := probe.CheckTarget(c.url)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
 }
 
 func TestANameThatLeadsToADeniedAddress(t *testing.T) {
