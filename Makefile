@@ -173,7 +173,9 @@ build-installer: manifests $(KUSTOMIZE) ## Write all that is to be installed to 
 # Prints the manifests of OVERLAY with IMG, through a kustomization in a scratch folder, so that no file under config/ changes.
 render = rm -rf $(LOCALBIN)/overlay && mkdir -p $(LOCALBIN)/overlay && cd $(LOCALBIN)/overlay && \
 	$(KUSTOMIZE) create --resources ../../$(OVERLAY) && \
-	$(KUSTOMIZE) edit set image ghcr.io/proxy-operator/proxy-operator=$(IMG) && $(KUSTOMIZE) build .
+	$(KUSTOMIZE) edit set image ghcr.io/proxy-operator/proxy-operator=$(IMG) && \
+	cp ../../config/manager/proxy_image.yaml . && printf 'replacements:\n- path: proxy_image.yaml\n' >> kustomization.yaml && \
+	$(KUSTOMIZE) build .
 
 # Said at once, before anything is built. Inside a pod there is no kubeconfig, and none is needed.
 .PHONY: need-cluster

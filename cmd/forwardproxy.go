@@ -20,6 +20,7 @@ func forwardProxyCommand() *cobra.Command {
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:3128", "HOST:PORT to listen on; port 0 takes a free one, which the ready file tells")
 	f.StringVar(&o.AuthDir, "auth-dir", "", "folder with the files username and password; without it nobody is asked")
 	f.StringVar(&o.EgressBind, "egress-bind", forwardproxy.EgressBindAuto, "source address towards loopback targets: auto, off, or an address in 127/8")
+	f.BoolVar(&o.DenyLocal, "deny-local", false, "don't connect to this machine itself, its link, multicast, or the metadata services of clouds")
 	f.StringVar(&o.LogFormat, "log-format", forwardproxy.LogJSON, "json or console")
 	f.BoolVar(&o.Verbose, "verbose", false, "log failed requests too, with their hosts")
 	f.StringVar(&o.ReadyFile, "ready-file", "", "file to write address, port and PID to when the proxy listens")

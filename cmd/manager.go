@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -26,6 +27,7 @@ import (
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/controllers"
 	"github.com/proxy-operator/proxy-operator/providers"
+	"github.com/proxy-operator/proxy-operator/providers/kubernetes"
 	"github.com/proxy-operator/proxy-operator/providers/local"
 )
 
@@ -37,6 +39,7 @@ type managerOptions struct {
 	watchNamespaces         []string
 	watchNamespacesSet      bool // an empty list was given, not left out
 	secretWatch             bool
+	proxyImage              string
 	maxConcurrentReconciles int
 
 	leaderElect             bool
@@ -71,6 +74,7 @@ func managerCommand() *cobra.Command {
 	f.StringVar(&o.clusterID, "cluster-id", "", "identity of the cluster; by default the UID of its kube-system namespace")
 	f.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch, with commas between; all by default")
 	f.BoolVar(&o.secretWatch, "secret-watch", true, "watch the metadata of Secrets, so that a rotation is acted on at once; if false it is seen within a minute, and get on Secrets is all that is needed")
+	f.StringVar(&o.proxyImage, "proxy-image", ownImage(), "image of this program, which pods of accounts of type kubernetes run as forward proxies unless the account's configuration or a Proxy names another")
 	f.IntVar(&o.maxConcurrentReconciles, "max-concurrent-reconciles", 3, "how many Proxies are worked on at a time")
 	o.health.flags(f)
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "wait for a lease before working; needed when more than one replica runs")
@@ -94,13 +98,13 @@ func (o *managerOptions) run(ctx context.Context) error {
 	if err := o.validate(ctx); err != nil {
 		return err
 	}
-	registry, err := o.accounts(log)
+	cfg, noCluster := ctrl.GetConfig() // before there is a logger: it logs what it returns, with a stack
+	registry, err := o.accounts(log, cfg)
 	if err != nil {
-		return err
+		return err // told of first: the file can be mended without a cluster
 	}
-	cfg, err := ctrl.GetConfig() // before there is a logger: it logs what it returns, with a stack
-	if err != nil {
-		return fmt.Errorf("find the cluster: %w; set KUBECONFIG or --kubeconfig, or run in a pod", err)
+	if noCluster != nil {
+		return fmt.Errorf("find the cluster: %w; set KUBECONFIG or --kubeconfig, or run in a pod", noCluster)
 	}
 	logThrough(log)
 	scheme := runtime.NewScheme()
@@ -146,8 +150,9 @@ func orAll(namespaces []string) string {
 	return strings.Join(namespaces, ", ")
 }
 
-// accounts reads the configuration file. Without one there are no accounts, and Managed Proxies say so.
-func (o *managerOptions) accounts(log logr.Logger) (providers.Registry, error) {
+// accounts reads the configuration file. Without one there are no accounts, and Managed Proxies say so. cluster may be nil:
+// then the file is only checked.
+func (o *managerOptions) accounts(log logr.Logger, cluster *rest.Config) (providers.Registry, error) {
 	if o.config == "" {
 		return providers.Registry{}, nil
 	}
@@ -161,11 +166,23 @@ func (o *managerOptions) accounts(log logr.Logger) (providers.Registry, error) {
 	}
 	reg, err := providers.ParseConfig(data, map[string]providers.Factory{
 		"local": local.Factory(local.Options{Binary: binary, StateDir: localState(), Clock: clock.RealClock{}, Log: log.WithName("local")}),
+		"kubernetes": kubernetes.Factory(kubernetes.Options{
+			Cluster: cluster, Namespaces: o.watchNamespaces, Image: o.proxyImage, Clock: clock.RealClock{}, Log: log.WithName("kubernetes"),
+		}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--config=%s: %w", o.config, err)
 	}
 	return reg, nil
+}
+
+// ownImage is where the image of this very version is published.
+func ownImage() string {
+	tag := version
+	if tag == "dev" {
+		tag = "latest"
+	}
+	return "ghcr.io/proxy-operator/proxy-operator:" + tag
 }
 
 // localState is where accounts of type local keep their instances if the configuration doesn't say; empty, so that it

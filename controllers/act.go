@@ -44,8 +44,21 @@ func (r *ProxyReconciler) act(ctx context.Context, p *v1alpha1.Proxy, s Seen, st
 		}
 	case Nothing, Wait:
 	}
-	report(p, s, st)
+	r.reportWithProblem(p, s, st)
 	return again(st.After), nil
+}
+
+// reportWithProblem reports the step, and keeps the provider's words about a machine that doesn't come up for the Event.
+func (r *ProxyReconciler) reportWithProblem(p *v1alpha1.Proxy, s Seen, st Step) {
+	if st.Keep == nil || st.Keep.Problem == "" {
+		report(p, s, st)
+		return
+	}
+	before := p.DeepCopy()
+	report(p, s, st)
+	if changed(before, p, v1alpha1.ConditionProvisioned) != nil {
+		r.memory.of(p).Detail = sanitize(st.Keep.Detail, s.Want.Material.UserData, s.Want.Material.Password)
+	}
 }
 
 // create writes the next intent and, only if that write succeeded, sends the create.
@@ -176,6 +189,7 @@ func (r *ProxyReconciler) destroy(ctx context.Context, p *v1alpha1.Proxy, s Seen
 	if !before {
 		log.FromContext(ctx).Info("asked an instance to go", "providerID", st.Of.String(), "cause", string(st.Cause))
 		r.replacing(ctx, p, st.Cause)
+		r.addProblem(p, s, st)
 	}
 	report(p, s, st)
 	return again(pollFirst), nil
@@ -188,6 +202,15 @@ func (r *ProxyReconciler) replacing(_ context.Context, p *v1alpha1.Proxy, cause 
 	}
 	r.memory.of(p).Detail = "cause: " + string(cause)
 	r.Metrics.replacements.WithLabelValues(string(cause)).Inc()
+}
+
+// addProblem adds to the cause of a replacement what the provider says of a machine that is over.
+func (r *ProxyReconciler) addProblem(p *v1alpha1.Proxy, s Seen, st Step) {
+	for _, i := range s.Instances {
+		if calls := r.memory.of(p); i.Ref == st.Of && i.Problem != "" && calls.Detail != "" {
+			calls.Detail = sanitize(calls.Detail+", "+i.Problem+" "+i.Detail, s.Want.Material.UserData, s.Want.Material.Password)
+		}
+	}
 }
 
 // confirm takes the decision again on the Proxy as the API server has it now, with its Secrets as they are now.

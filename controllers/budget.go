@@ -183,7 +183,7 @@ func (r *ProxyReconciler) mayDisrupt(ctx context.Context, p *v1alpha1.Proxy, s S
 	switch {
 	case !s.voluntary(st) || r.off(GuardBudget):
 		return 0, nil
-	case r.shut(s):
+	case r.shut(p.Namespace, s):
 		return r.budget.waiting(), nil
 	case r.budget.isFull(p.Namespace, r.Clock.Now()) && !r.budget.has(p.UID):
 		r.queueUp(ctx, p, st.Cause)
@@ -216,8 +216,10 @@ func (r *ProxyReconciler) disruption() intstr.IntOrString {
 }
 
 // shut reports whether creates are held in all the places where the successor could be made.
-func (r *ProxyReconciler) shut(s Seen) bool {
-	g, ok := r.Providers[s.Want.Account].Provider.(interface{ Shut(zone string) bool })
+func (r *ProxyReconciler) shut(namespace string, s Seen) bool {
+	g, ok := r.Providers[s.Want.Account].Provider.(interface {
+		Shut(zone, namespace string) bool
+	})
 	if !ok {
 		return false
 	}
@@ -226,14 +228,16 @@ func (r *ProxyReconciler) shut(s Seen) bool {
 		zones = []string{""}
 	}
 	for _, z := range zones {
-		if !g.Shut(z) {
+		if !g.Shut(z, namespace) {
 			return false
 		}
 	}
 	return true
 }
 
-var _ interface{ Shut(zone string) bool } = (*providers.Guarded)(nil)
+var _ interface {
+	Shut(zone, namespace string) bool
+} = (*providers.Guarded)(nil)
 
 func (b *budget) has(uid types.UID) bool {
 	b.mu.Lock()

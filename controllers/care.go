@@ -63,12 +63,20 @@ func (s Seen) condemnedAt(i providers.Instance) doom {
 	old, ill := s.oldAt(i), s.ill(i)
 	switch {
 	case c.BootDeadline > 0 && (i.State == providers.StateProvisioning || (ill && !v.Booted)):
-		return old.or(doom{s.born(i).Add(s.bootDeadline(c.BootDeadline)), CauseBoot})
+		return old.or(doom{s.bootsSince(i).Add(s.bootDeadline(c.BootDeadline)), CauseBoot})
 	case ill && v.Booted && c.Remediate:
 		return old.or(doom{v.Since.Add(s.replaceAfter(i)), CauseUnhealthy})
 	default:
 		return old
 	}
+}
+
+// bootsSince is when the instance began to boot: one that this process saw running boots again, and has its time again.
+func (s Seen) bootsSince(i providers.Instance) time.Time {
+	if since := s.Calls.RanUntil; i.State == providers.StateProvisioning && s.Calls.Ran.instance.Ref == i.Ref && since.After(s.born(i)) {
+		return since
+	}
+	return s.born(i)
 }
 
 // or is the earlier of two, of which d may be never.

@@ -81,6 +81,18 @@ func TestCondemnedAt(t *testing.T) {
 			why:  "it is about machines that worked",
 			seen: neverWorked(health.Unhealthy, time.Minute).with(func(s *Seen) { s.Want.Care.Remediate = false }), want: doom{noon.Add(9 * time.Minute), CauseBoot},
 		},
+		"a machine that ran and boots again has its time again": {
+			why: "the restart of a node is no reason to make all its machines anew",
+			seen: cared("", time.Hour).with(boots, func(s *Seen) {
+				s.Calls.Ran, s.Calls.RanUntil = ran{s.Instances[0], noon.Add(-50 * time.Minute)}, noon.Add(-time.Minute)
+			}), want: doom{noon.Add(9 * time.Minute), CauseBoot},
+		},
+		"that another machine ran is no excuse": {
+			why: "it is the one before",
+			seen: cared("", time.Hour).with(boots, func(s *Seen) {
+				s.Calls.Ran.instance.Ref, s.Calls.RanUntil = ref("m0"), noon.Add(-time.Minute)
+			}), want: doom{noon.Add(-50 * time.Minute), CauseBoot},
+		},
 		"without a boot deadline a machine boots for ever": {
 			why: "0 means never", seen: neverWorked("", time.Hour).with(boots, func(s *Seen) { s.Want.Care.BootDeadline = 0 }), want: doom{},
 		},

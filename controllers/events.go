@@ -47,11 +47,13 @@ func (r *ProxyReconciler) publish(ctx context.Context, base, p *v1alpha1.Proxy) 
 	}
 }
 
-// changed returns the condition if its status or reason isn't what it was.
+// changed returns the condition if its status or reason isn't what it was, or if it is another problem that keeps a machine
+// from coming up.
 func changed(base, p *v1alpha1.Proxy, kind string) *metav1.Condition {
 	now := meta.FindStatusCondition(p.Status.Conditions, kind)
 	was := meta.FindStatusCondition(base.Status.Conditions, kind)
-	if now == nil || (was != nil && was.Status == now.Status && was.Reason == now.Reason) {
+	if now == nil || (was != nil && was.Status == now.Status && was.Reason == now.Reason &&
+		(now.Reason != v1alpha1.ReasonBootProblem || was.Message == now.Message)) {
 		return nil
 	}
 	return now

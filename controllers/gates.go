@@ -42,7 +42,7 @@ func (r *ProxyReconciler) gateChanged(ctx context.Context, c providers.GateChang
 	if c.Open {
 		kind, reason, note = corev1.EventTypeNormal, v1alpha1.ReasonGateOpened, gateOpenedNote(c)
 	}
-	log.FromContext(ctx).Info(note, "account", c.Account, "zone", c.Zone, "gate", c.Gate, "open", c.Open)
+	log.FromContext(ctx).Info(note, "account", c.Account, "zone", c.Zone, "namespace", c.Namespace, "gate", c.Gate, "open", c.Open)
 	if c.Owner.Name != "" {
 		p := &v1alpha1.Proxy{ObjectMeta: metav1.ObjectMeta{Namespace: c.Owner.Namespace, Name: c.Owner.Name, UID: types.UID(c.Owner.OwnerUID)}}
 		r.Recorder.Eventf(p, nil, kind, reason, "Guard", "%s", note)
@@ -91,8 +91,12 @@ func gateOpenedNote(c providers.GateChange) string {
 }
 
 func inZone(c providers.GateChange) string {
-	if c.Zone == "" {
+	switch {
+	case c.Namespace != "":
+		return ", namespace " + c.Namespace
+	case c.Zone != "":
+		return ", zone " + c.Zone
+	default:
 		return ""
 	}
-	return ", zone " + c.Zone
 }

@@ -36,6 +36,7 @@ type Calls struct {
 	Deleted    map[providers.Ref]time.Time // Deletes that were accepted or answered NotFound
 	Own        providers.Ref               // the newest instance that an answer showed to be the Proxy's, by its tags
 	Seen       int64                       // the highest incarnation that a look showed
+	RanUntil   time.Time                   // when that one was seen running for the last time
 	Ran        ran                         // the instance that was last seen running
 	EmptySince time.Time                   // since when every look showed nothing; zero: the last look showed something
 
@@ -266,6 +267,9 @@ func (c *Calls) remember(i providers.Instance, lag time.Duration, now time.Time)
 		c.Ran = ran{i, now}
 	case i.State == providers.StateProvisioning && c.Ran.instance.Ref == i.Ref && now.Sub(c.Ran.at) <= lag:
 		return c.Ran.instance
+	}
+	if i.State == providers.StateRunning && c.Ran.instance.Ref == i.Ref {
+		c.RanUntil = now
 	}
 	return i
 }

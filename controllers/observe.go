@@ -138,6 +138,9 @@ func (r *ProxyReconciler) rests(ctx context.Context, p *v1alpha1.Proxy, want Wan
 	if len(s.Instances) > 0 {
 		calls.looked(false, l.at)
 	}
+	for _, i := range s.Instances {
+		calls.remember(i, 0, l.at)
+	}
 	return &s, nil
 }
 

@@ -9,8 +9,13 @@ package controllers
 // +kubebuilder:rbac:groups=crawl.proxy-operator.io,resources=proxies/status,verbs=patch
 //
 // Secrets: cloud-init and credentials; list and watch for their metadata, so that a rotation is seen at once. With
-// --secret-watch=false only get is needed.
+// --secret-watch=false only get is needed, and list where there are accounts of type kubernetes.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
+//
+// Pods, and a Secret beside each: what accounts of type kubernetes make and remove. Neither is ever changed, and no pod is
+// watched: all looks go to the API server.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;create;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create;delete
 //
 // Events on transitions.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

@@ -7,9 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+
+	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 )
 
-// hashVersion is what new machines are hashed with. A field is added by adding a version, never by changing one:
+// hashVersion is what new machines are hashed with. A field is added in a way that leaves the hashes of all Proxies without
+// it as they were, or with another version:
 // kubernetes-sigs/karpenter#957 and aws/karpenter-provider-aws#5373 rolled whole fleets at an upgrade.
 const hashVersion = "v1"
 
@@ -21,6 +24,10 @@ type material struct {
 	Username string            `json:"username"`
 	Password string            `json:"password"`
 	Labels   map[string]string `json:"labels,omitempty"`
+	// Added after the first release of v1: what is left out of the spec is left out of the JSON, so that the hash of a
+	// Proxy without it is what it was. Of the pod section that holds for each of its fields.
+	Image string                  `json:"image,omitempty"`
+	Pod   *v1alpha1.KubernetesPod `json:"pod,omitempty"`
 }
 
 // specHash hashes the material in the newest version: VERSION:HASH. The owner's UID salts it, so that equal passwords
@@ -46,7 +53,7 @@ func digest(values ...any) string {
 	enc := json.NewEncoder(h)
 	for _, v := range values {
 		if err := enc.Encode(v); err != nil {
-			h.Write([]byte(err.Error())) // strings, numbers and maps of them always marshal
+			h.Write([]byte(err.Error())) // what comes from JSON always marshals
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))[:32]

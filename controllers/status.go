@@ -125,7 +125,7 @@ func judge(s Seen, st Step) verdict {
 	case st.Keep != nil && st.Keep.State == providers.StateRunning:
 		return serving(st)
 	case st.Keep != nil, st.Do == Create, st.Do == Repeat:
-		return under(v1alpha1.ReasonProvisioning, messageProvisioning)
+		return booting(st.Keep)
 	case s.Blind != "": // nobody can tell what became of the machine
 		return verdict{leave: true}
 	case len(s.Instances) == 0 && s.open():
@@ -137,6 +137,14 @@ func judge(s Seen, st Step) verdict {
 	default: // held, or waiting for a second look: what was written stays true
 		return verdict{leave: true}
 	}
+}
+
+// booting is the verdict on a Proxy whose machine was asked for and doesn't run yet.
+func booting(i *providers.Instance) verdict {
+	if i != nil && i.Problem != "" {
+		return under(v1alpha1.ReasonBootProblem, fmt.Sprintf("The machine doesn't come up: %s.", i.Problem))
+	}
+	return under(v1alpha1.ReasonProvisioning, messageProvisioning)
 }
 
 // leaving is the verdict on a Proxy that is being deleted.
@@ -296,7 +304,7 @@ func computePhase(p *v1alpha1.Proxy) v1alpha1.Phase {
 		return v1alpha1.PhaseFailed
 	case reason == v1alpha1.ReasonReplacing:
 		return v1alpha1.PhaseReplacing
-	case reason == v1alpha1.ReasonProvisioning:
+	case reason == v1alpha1.ReasonProvisioning, reason == v1alpha1.ReasonBootProblem:
 		return v1alpha1.PhaseProvisioning
 	default:
 		return v1alpha1.PhasePending

@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,6 +23,7 @@ type Want struct {
 	Zones      []string // that the spec allows; empty: any
 	Candidates []string // to create in, in order of preference
 	Material   material
+	Pod        *providers.Pod // the material's, as the provider gets it
 	Care       Care
 	Inputs     string // hash of all this, of generation and configuration: what a failure is remembered by
 }
@@ -88,7 +90,12 @@ func (r *ProxyReconciler) resolve(ctx context.Context, p *v1alpha1.Proxy, w *Wan
 	if w.Candidates = w.Zones; len(w.Zones) == 0 {
 		w.Candidates = acc.Zones
 	}
-	w.Material = material{Port: p.Spec.ListenPort(), Protocol: string(p.Spec.ListenProtocol())}
+	w.Material = material{
+		Port: p.Spec.ListenPort(), Protocol: string(p.Spec.ListenProtocol()), Image: p.Spec.Image, Pod: p.Spec.Kubernetes,
+	}
+	if w.Pod, err = podOf(p.Spec.Kubernetes); err != nil {
+		return err
+	}
 	for k, v := range p.Spec.Labels {
 		if w.Material.Labels == nil {
 			w.Material.Labels = map[string]string{}
@@ -165,5 +172,18 @@ func (r *ProxyReconciler) request(p *v1alpha1.Proxy, w Want, in Intent) provider
 		},
 		UserData: w.Material.UserData, Port: w.Material.Port, Protocol: w.Material.Protocol,
 		Username: w.Material.Username, Password: w.Material.Password, Labels: w.Material.Labels,
+		Image: w.Material.Image, Pod: w.Pod,
 	}
+}
+
+// podOf is the pod section as the contract has it: the same names, in Kubernetes' own types; nil where there is none.
+func podOf(section *v1alpha1.KubernetesPod) (pod *providers.Pod, err error) {
+	raw, err := json.Marshal(section)
+	if err == nil {
+		err = json.Unmarshal(raw, &pod)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read spec.kubernetes: %w", err)
+	}
+	return pod, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/providers"
+	"github.com/proxy-operator/proxy-operator/providers/kubernetes"
 	"github.com/proxy-operator/proxy-operator/providers/local"
 )
 
@@ -52,7 +53,8 @@ func paths(prefix string, typ reflect.Type) []string {
 		if inner.Kind() == reflect.Pointer {
 			inner = inner.Elem()
 		}
-		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[metav1.Duration]() {
+		asInAPod := inner == reflect.TypeFor[v1alpha1.Affinity]() // which Kubernetes' own pages explain
+		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[metav1.Duration]() && !asInAPod {
 			out = append(out, paths(path, inner)...)
 		}
 	}
@@ -119,7 +121,8 @@ func decode(t *testing.T, page, document string) bool {
 	t.Helper()
 	if strings.Contains(document, "\naccounts:") {
 		_, err := providers.ParseConfig([]byte(document), map[string]providers.Factory{
-			"local": local.Factory(local.Options{Binary: "/proxy-operator", StateDir: "/state", Clock: clock.RealClock{}, Log: logr.Discard()}),
+			"kubernetes": kubernetes.Factory(kubernetes.Options{Image: "ghcr.io/proxy-operator/proxy-operator:latest"}),
+			"local":      local.Factory(local.Options{Binary: "/proxy-operator", StateDir: "/state", Clock: clock.RealClock{}, Log: logr.Discard()}),
 		})
 		require.NoError(t, err, "%s:\n%s", page, document)
 		return false

@@ -131,16 +131,17 @@ func (g *Guarded) Check(req CreateRequest) error {
 	return nil
 }
 
-// Shut reports whether creates in the zone are held back until the cloud's answers change: by a gate or the circuit. It
-// takes no place.
-func (g *Guarded) Shut(zone string) bool {
+// Shut reports whether creates for a namespace in the zone are held back until the cloud's answers change: by a gate or the
+// circuit. It takes no place.
+func (g *Guarded) Shut(zone, namespace string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.circuit.open > 0 {
 		return true
 	}
+	at := g.roomOf(&CreateRequest{Key: Key{Zone: zone}, Tags: Tags{Namespace: namespace}})
 	for _, k := range gateKinds() {
-		if gate := g.gates[gateID{zone, k.gate}]; gate != nil && gate.closed {
+		if gate := g.gates[gateID{at, k.gate}]; gate != nil && gate.closed {
 			return true
 		}
 	}
@@ -160,6 +161,6 @@ func (g *Guarded) Admit(req CreateRequest) error {
 		return refusal
 	}
 	g.admitted[c.key] = &admission{name: req.Key.Name(), until: now.Add(placeKept), slotUntil: now.Add(slotKept)}
-	g.gates.claim(req.Key.Zone, c.key, now, placeKept)
+	g.gates.claim(g.roomOf(&req), c.key, now, placeKept)
 	return nil
 }

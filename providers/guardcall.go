@@ -125,7 +125,7 @@ func (g *Guarded) enter(c *call) error {
 	c.probe = g.circuit.claim(now)
 	if c.create != nil {
 		delete(g.admitted, c.key)
-		g.gates.claim(c.create.Key.Zone, c.key, now, g.traits.Deadline()+placeKept)
+		g.gates.claim(g.roomOf(c.create), c.key, now, g.traits.Deadline()+placeKept)
 		if g.limits.MaxInstances > 0 {
 			g.count.send(c.create.Key.Name())
 		}
@@ -175,7 +175,7 @@ func (g *Guarded) holds(c *call, now time.Time) error {
 	if c.create == nil {
 		return nil
 	}
-	if class, wait := g.gates.holds(c, now, g.limits.CallsPerSecond); class != "" {
+	if class, wait := g.gates.holds(c, g.roomOf(c.create), now, g.limits.CallsPerSecond); class != "" {
 		return g.refuse(c, class, CodeGateClosed, wait)
 	}
 	return nil
@@ -252,7 +252,7 @@ func (g *Guarded) learn(ctx context.Context, c *call, err error) []GateChange {
 	changes := g.circuit.answer(c, class, cut, now)
 	switch {
 	case c.create != nil:
-		changes = append(changes, g.gates.answer(c.create.Key.Zone, c.key, class, now)...)
+		changes = append(changes, g.gates.answer(g.roomOf(c.create), c.key, class, now)...)
 		g.count.answer(c, class, now, g.traits)
 	case c.family == reads:
 	case class == "":

@@ -15,9 +15,11 @@ const (
 type GateChange struct {
 	Account string
 	Zone    string // empty for the circuit, and where the account has no zones
-	Gate    string // GateQuota, GateCapacity or GateCircuit
-	Open    bool   // calls go again
-	Owner   Tags   // of the Proxy whose call changed it; zero: the call was for none
+	// Namespace that the gate is of, where each has a quota of its own; then there is no Zone.
+	Namespace string
+	Gate      string // GateQuota, GateCapacity or GateCircuit
+	Open      bool   // calls go again
+	Owner     Tags   // of the Proxy whose call changed it; zero: the call was for none
 }
 
 // How long a closed gate lets nobody through; and how long a quota gate does once a machine was deleted, which may have
@@ -27,8 +29,21 @@ const (
 	gateFreed  = 30 * time.Second
 )
 
-// gateID names a gate: by zone, since another zone may have room.
-type gateID struct{ zone, gate string }
+// gateID names a gate: by place, since another one may have room.
+type gateID struct {
+	in   room
+	gate string
+}
+
+// room is what has a quota, or room, of its own: a zone, or a namespace.
+type room struct{ zone, namespace string }
+
+func (g *Guarded) roomOf(req *CreateRequest) room {
+	if g.traits.QuotaPerNamespace {
+		return room{namespace: req.Tags.Namespace}
+	}
+	return room{zone: req.Key.Zone}
+}
 
 // gate holds back creates that would be told what another one was just told.
 type gate struct {
@@ -60,9 +75,9 @@ func (g *gate) probing(owner string, now time.Time) bool {
 }
 
 // holds returns the class of the refusal of a create, and when to come back; an empty class: none.
-func (gs gates) holds(c *call, now time.Time, perSecond float64) (ErrorClass, time.Duration) {
+func (gs gates) holds(c *call, at room, now time.Time, perSecond float64) (ErrorClass, time.Duration) {
 	for _, k := range gateKinds() {
-		g := gs[gateID{c.create.Key.Zone, k.gate}]
+		g := gs[gateID{at, k.gate}]
 		switch {
 		case g == nil || !g.closed:
 		case now.Before(g.next):
@@ -76,9 +91,9 @@ func (gs gates) holds(c *call, now time.Time, perSecond float64) (ErrorClass, ti
 
 // claim gives the role of the probe to an owner that may go. It isn't given before: one that waits for its turn in the
 // line would keep it from those who can go.
-func (gs gates) claim(zone, owner string, now time.Time, keep time.Duration) {
+func (gs gates) claim(at room, owner string, now time.Time, keep time.Duration) {
 	for _, k := range gateKinds() {
-		if g := gs[gateID{zone, k.gate}]; g != nil && g.closed {
+		if g := gs[gateID{at, k.gate}]; g != nil && g.closed {
 			if g.probe != owner {
 				g.since = now
 			}
@@ -88,10 +103,10 @@ func (gs gates) claim(zone, owner string, now time.Time, keep time.Duration) {
 }
 
 // answer learns from the answer of a create. One that says nothing about room gives the role back and leaves the gate.
-func (gs gates) answer(zone, owner string, class ErrorClass, now time.Time) []GateChange {
+func (gs gates) answer(at room, owner string, class ErrorClass, now time.Time) []GateChange {
 	var changes []GateChange
 	for _, k := range gateKinds() {
-		id := gateID{zone, k.gate}
+		id := gateID{at, k.gate}
 		g := gs[id]
 		if class == k.class {
 			if g == nil {
@@ -99,7 +114,7 @@ func (gs gates) answer(zone, owner string, class ErrorClass, now time.Time) []Ga
 				gs[id] = g
 			}
 			if !g.closed {
-				changes = append(changes, GateChange{Zone: zone, Gate: k.gate})
+				changes = append(changes, GateChange{Zone: at.zone, Namespace: at.namespace, Gate: k.gate})
 			}
 			g.closed, g.next, g.probe = true, now.Add(gateClosed), ""
 			continue
@@ -110,7 +125,7 @@ func (gs gates) answer(zone, owner string, class ErrorClass, now time.Time) []Ga
 		g.probe = ""
 		if !silent(class) && class != Throttled {
 			g.closed = false
-			changes = append(changes, GateChange{Zone: zone, Gate: k.gate, Open: true})
+			changes = append(changes, GateChange{Zone: at.zone, Namespace: at.namespace, Gate: k.gate, Open: true})
 		}
 	}
 	return changes

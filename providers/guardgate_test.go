@@ -62,6 +62,38 @@ func TestAGateHoldsBackTheCreatesOfItsZone(t *testing.T) {
 	})
 }
 
+// Quotas of pods are those of namespaces: a full one must not hold back the creates of all others.
+func TestAGateIsOfANamespaceWhereEachHasItsQuota(t *testing.T) {
+	b := newBench(t, providers.GuardOptions{Workers: 10})
+	quotas := &stub{calls: map[string]int{}, traits: providers.Traits{QuotaPerNamespace: true}}
+	b.cloud = quotas
+	b.Guarded = providers.NewGuarded("acme", quotas, providers.GuardOptions{
+		Workers: 10, Clock: b.clock, Report: func(_ context.Context, c providers.GateChange) { b.changes = append(b.changes, c) },
+	})
+	in := func(n int, namespace string) providers.CreateRequest {
+		req := request(n, "")
+		req.Tags.Namespace = namespace
+		return req
+	}
+	create := func(req providers.CreateRequest) error {
+		_, err := b.Create(context.Background(), req)
+		return err
+	}
+	b.answers(providers.QuotaExceeded)
+	b.goes(create(in(1, "full")))
+	b.answers("")
+	require.Equal(t, []providers.GateChange{{Account: "acme", Namespace: "full", Gate: providers.GateQuota, Owner: in(1, "full").Tags}}, b.changes)
+	require.Equal(t, []providers.GateState{{Zone: "full", Gate: providers.GateQuota, Closed: true}}, b.closed())
+	b.held(create(in(2, "full")), providers.QuotaExceeded, providers.CodeGateClosed, 5*time.Minute)
+	b.goes(create(in(3, "free")))
+	require.True(t, b.Shut("", "full"))
+	require.False(t, b.Shut("", "free"))
+	b.pass(5 * time.Minute)
+	b.goes(create(in(2, "full")))
+	require.Equal(t, providers.GateChange{Account: "acme", Namespace: "full", Gate: providers.GateQuota, Open: true, Owner: in(2, "full").Tags}, b.changes[1])
+	require.False(t, b.Shut("", "full"))
+}
+
 func TestOneProxyProbesAGate(t *testing.T) {
 	eachGate(t, func(b *bench, gate string, class providers.ErrorClass) {
 		b.pass(5 * time.Minute)

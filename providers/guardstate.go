@@ -22,7 +22,7 @@ type GuardState struct {
 
 // GateState is one gate.
 type GateState struct {
-	Zone   string
+	Zone   string // or the namespace, where each has a quota of its own
 	Gate   string
 	Closed bool
 }
@@ -41,7 +41,7 @@ func (g *Guarded) State() GuardState {
 		s.Waiting[family(f).String()] = len(q.places)
 	}
 	for id, gt := range g.gates {
-		s.Gates = append(s.Gates, GateState{Zone: id.zone, Gate: id.gate, Closed: gt.closed})
+		s.Gates = append(s.Gates, GateState{Zone: cmp.Or(id.in.zone, id.in.namespace), Gate: id.gate, Closed: gt.closed})
 	}
 	slices.SortFunc(s.Gates, func(a, b GateState) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Gate, b.Gate))

@@ -148,6 +148,6 @@ func same(a, b Instance) bool {
 	if !a.CreatedAt.Equal(b.CreatedAt) {
 		return false
 	}
-	b.CreatedAt = a.CreatedAt
+	b.CreatedAt, b.Detail = a.CreatedAt, a.Detail // words change from look to look, and change nothing
 	return a == b
 }

@@ -8,6 +8,8 @@ package providers
 import (
 	"context"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Provider runs instances in one account. Every method may be called from several goroutines at once, returns when ctx
@@ -61,6 +63,8 @@ type Traits struct {
 	TokenTTL time.Duration
 	// Lag is the longest time for which Get and ListByTag may miss a change. 0: reads are exact.
 	Lag time.Duration
+	// QuotaPerNamespace: each namespace has a quota of its own, so that a full one says nothing about the others.
+	QuotaPerNamespace bool
 	// CallDeadline is the longest time after which a create that was sent can still take effect; 0 means DefaultCallDeadline.
 	CallDeadline time.Duration
 }
@@ -91,6 +95,21 @@ type CreateRequest struct {
 	Username string // empty: no authentication
 	Password string
 	Labels   map[string]string // the user's own, beside our tags
+
+	Image string // empty: the provider's own
+	Pod   *Pod   // for providers whose machines are pods; nil: nothing was said
+}
+
+// Pod is what only a pod has, as spec.kubernetes says it and as a pod's spec takes it.
+type Pod struct {
+	Resources                 corev1.ResourceRequirements       `json:"resources,omitzero"`
+	NodeSelector              map[string]string                 `json:"nodeSelector,omitempty"`
+	Tolerations               []corev1.Toleration               `json:"tolerations,omitempty"`
+	Affinity                  *corev1.Affinity                  `json:"affinity,omitempty"`
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	ImagePullSecrets          []corev1.LocalObjectReference     `json:"imagePullSecrets,omitempty"`
+	ImagePullPolicy           corev1.PullPolicy                 `json:"imagePullPolicy,omitempty"`
+	ServiceAccountName        string                            `json:"serviceAccountName,omitempty"`
 }
 
 // InstanceState is where an instance is in its life.
@@ -118,6 +137,11 @@ type Instance struct {
 	Port      int32     // the port that serves; 0: the one that was asked for
 	Tags      Tags      // the record it carries; zero for a machine that isn't ours
 	CreatedAt time.Time // by the cloud's clock
+
+	// Problem is why the instance doesn't run, in the cloud's own code, the same from look to look ("Unschedulable"); empty:
+	// nothing is known to be wrong. It is shown in status. Detail says it in the cloud's words, for log and Event alone.
+	Problem string
+	Detail  string
 }
 
 // Genuine reports whether the instance has the name that the key in its tags gives. A person can copy our tags to a

@@ -21,6 +21,8 @@ const (
 const (
 	// ReasonProvisioning: a machine was asked for and isn't running yet.
 	ReasonProvisioning = "Provisioning"
+	// ReasonBootProblem: a machine was asked for, and its provider says why it isn't running yet.
+	ReasonBootProblem = "BootProblem"
 	// ReasonCreated: the machine runs.
 	ReasonCreated = "Created"
 	// ReasonReplacing: the machine is being removed, and another one will be made.

@@ -41,6 +41,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.mode != 'External' || has(self.endpoint)",fieldPath=".endpoint",reason=FieldValueRequired,message="mode External needs it; write the host and port of the proxy"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.provider)",fieldPath=".provider",reason=FieldValueForbidden,message="is only for mode Managed; remove it"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.location)",fieldPath=".location",reason=FieldValueForbidden,message="is only for mode Managed; remove it"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.image)",fieldPath=".image",reason=FieldValueForbidden,message="is only for mode Managed; remove it"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.kubernetes)",fieldPath=".kubernetes",reason=FieldValueForbidden,message="is only for mode Managed; remove it"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.labels)",fieldPath=".labels",reason=FieldValueForbidden,message="is only for mode Managed; remove it"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.cloudInit)",fieldPath=".cloudInit",reason=FieldValueForbidden,message="is only for mode Managed; remove it"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'External' || !has(self.port)",fieldPath=".port",reason=FieldValueForbidden,message="is only for mode Managed; write spec.endpoint.port instead"
@@ -68,6 +70,18 @@ type ProxySpec struct {
 	// location says where in the account the machine may be.
 	// +optional
 	Location *Location `json:"location,omitempty"`
+
+	// image that the machine is made from, as the account's provider spells it; of a container in an account of type
+	// kubernetes, which then runs by the image's own entry point. The provider's own if left out.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9]([-a-zA-Z0-9_.:/@+]*[a-zA-Z0-9])?$')",message="must be the name of an image, such as registry.example.com/squid:6.12: letters, digits, hyphens, underscores, dots, colons, slashes, plus and at signs, a letter or digit at both ends"
+	// +optional
+	Image string `json:"image,omitempty"`
+
+	// kubernetes is what only a pod has: for accounts of type kubernetes.
+	// +optional
+	Kubernetes *KubernetesPod `json:"kubernetes,omitempty"`
 
 	// The messages of the rules for labels name a bad key; one with a line break in it can't be shown, and gets the
 	// plain message.
@@ -124,7 +138,7 @@ type ProxySpec struct {
 	Endpoint *Endpoint `json:"endpoint,omitempty"`
 }
 
-// LabelValue is the value of a label on the machine.
+// LabelValue is the value of a label.
 // +kubebuilder:validation:MaxLength=63
 type LabelValue string
 

@@ -44,13 +44,31 @@ func newDialer(cfg Config) *net.Dialer {
 		Timeout:         cfg.Timeouts.Dial,
 		KeepAliveConfig: keepAlive(),
 		Resolver:        cfg.Resolver,
-		ControlContext:  bindControl(cfg.EgressBind),
+		ControlContext:  control(cfg),
 	}
 }
 
 // dialOrigin is the only way out.
 func (s *Server) dialOrigin(ctx context.Context, network, address string) (net.Conn, error) {
 	return s.dial(ctx, network, address)
+}
+
+// control looks at an address when it is resolved, just before a socket connects,
+// so that no name leads around it. The resolver's own sockets are none of these.
+func control(cfg Config) func(context.Context, string, string, syscall.RawConn) error {
+	bind := bindControl(cfg.EgressBind)
+	if !cfg.DenyLocal {
+		return bind
+	}
+	return func(ctx context.Context, network, address string, raw syscall.RawConn) error {
+		if isLocal(address) {
+			return errDenied
+		}
+		if bind == nil {
+			return nil
+		}
+		return bind(ctx, network, address, raw)
+	}
 }
 
 // bindControl binds a socket just before it connects, when the address is

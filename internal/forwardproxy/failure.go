@@ -66,6 +66,7 @@ func rules() []rule {
 		{is(context.Canceled), failure{http.StatusBadRequest, kindRequestError, "the request was given up by the client"}},
 		{isDNSTimeout, failure{timeout, "dns_timeout", "the name lookup timed out"}},
 		{as[*net.DNSError], failure{gateway, "dns_error", "the name can't be resolved"}},
+		{is(errDenied), failure{http.StatusForbidden, "destination_ip_prohibited", "this proxy doesn't connect to addresses of its own machine and link"}},
 		{is(syscall.ECONNREFUSED), failure{gateway, "connection_refused", "the origin refused the connection"}},
 		{is(syscall.EHOSTUNREACH, syscall.ENETUNREACH), failure{gateway, "destination_ip_unroutable", "there is no route to the origin"}},
 		{

@@ -42,6 +42,8 @@ type Options struct {
 	// EgressBind is "auto" (the default: the listen address if it is in 127/8),
 	// "off", or an address in 127/8; see Config.EgressBind.
 	EgressBind string
+	// DenyLocal is Config.DenyLocal.
+	DenyLocal bool
 	// LogFormat is "json" (the default) or "console".
 	LogFormat string
 	// Verbose logs failed requests too, with their hosts.
@@ -117,6 +119,7 @@ func Run(ctx context.Context, o Options) (err error) {
 
 func (o Options) config(log *slog.Logger) (Config, error) {
 	cfg := Config{
+		DenyLocal:      o.DenyLocal,
 		MaxConnections: o.MaxConnections,
 		Timeouts:       Timeouts{Idle: o.IdleTimeout, Grace: o.ShutdownGrace},
 		Log:            log,

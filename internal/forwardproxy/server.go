@@ -45,6 +45,9 @@ type Config struct {
 	// 127/8 or unset. Connections to the world are never bound to it: a socket
 	// bound to 127/8 can't leave the machine.
 	EgressBind netip.Addr
+	// DenyLocal refuses to connect to the machine itself, its link, multicast, and
+	// the metadata services of clouds.
+	DenyLocal bool
 	// MaxConnections bounds concurrent client connections; beyond it requests
 	// are answered 503. 0 means 1024.
 	MaxConnections int

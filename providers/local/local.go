@@ -118,9 +118,15 @@ func (p *Provider) Traits() providers.Traits {
 	return providers.Traits{UniqueNames: true, CallDeadline: callDeadline}
 }
 
-// Check refuses what a local process can't be: another protocol than HTTP, a place that the account doesn't have, or
+// Check refuses what a local process can't be: a container, another protocol than HTTP, a place that the account doesn't have, or
 // credentials that HTTP's Basic authentication can't carry.
 func (p *Provider) Check(req providers.CreateRequest) error {
+	switch {
+	case req.Image != "":
+		return providers.Unsupported("spec.image", "an account of type local runs the operator's own proxy; leave the field out")
+	case req.Pod != nil:
+		return providers.Unsupported("spec.kubernetes", "it is for accounts of type kubernetes; leave it out")
+	}
 	if req.Protocol != "HTTP" {
 		return providers.Unsupported("spec.protocol", "an account of type local serves HTTP only; write HTTP")
 	}

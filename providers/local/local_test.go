@@ -55,6 +55,8 @@ func TestCheck(t *testing.T) {
 		field string
 	}{
 		"HTTP on a port is fine":                   {why: "this is what it serves", edit: func(*providers.CreateRequest) {}},
+		"an image is refused":                      {why: "there is no container", edit: func(r *providers.CreateRequest) { r.Image = "squid:6" }, field: "spec.image"},
+		"a pod section is refused":                 {why: "there is no pod", edit: func(r *providers.CreateRequest) { r.Pod = &providers.Pod{} }, field: "spec.kubernetes"},
 		"SOCKS5 is refused":                        {why: "it isn't served", edit: func(r *providers.CreateRequest) { r.Protocol = "SOCKS5" }, field: "spec.protocol"},
 		"HTTPS is refused":                         {why: "it isn't served", edit: func(r *providers.CreateRequest) { r.Protocol = "HTTPS" }, field: "spec.protocol"},
 		"port 0 is refused":                        {why: "the API doesn't let it through", edit: func(r *providers.CreateRequest) { r.Port = 0 }, field: "spec.port"},

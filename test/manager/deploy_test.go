@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,6 +64,9 @@ func render(ctx context.Context, overlay string, change ...func(manifests []byte
 		case "Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding":
 			d.objects = append(d.objects, o)
 		case "Deployment":
+			if !strings.HasSuffix(o.GetName(), "controller-manager") {
+				continue // the judge
+			}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d.manager); err != nil {
 				return nil, err
 			}
@@ -87,8 +91,18 @@ func (d *deployment) apply(ctx context.Context) error {
 
 func (d *deployment) namespace() string { return d.manager.Namespace }
 
-// args are the manager's, as its Deployment has them.
-func (d *deployment) args() []string { return d.manager.Spec.Template.Spec.Containers[0].Args }
+// args are the manager's, as its Deployment has them and the kubelet expands them.
+func (d *deployment) args() []string {
+	c := d.manager.Spec.Template.Spec.Containers[0]
+	var args []string
+	for _, a := range c.Args {
+		for _, e := range c.Env {
+			a = strings.ReplaceAll(a, "$("+e.Name+")", e.Value)
+		}
+		args = append(args, a)
+	}
+	return args
+}
 
 // user is the name by which the API server knows the manager.
 func (d *deployment) user() string {

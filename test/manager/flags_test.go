@@ -76,7 +76,7 @@ func TestAMistakeEndsTheManagerWithOneLine(t *testing.T) {
 		"a file that isn't YAML":             {args: []string{"--config=" + f.write("no.yaml", "accounts: [")}, want: []string{"no.yaml", "line 1"}},
 		"an unknown field":                   {args: []string{"--config=" + f.write("field.yaml", account+"  region: eu\n")}, want: []string{"field.yaml", "line 4", "accounts[0].region", "known here: name, type, allowedNamespaces, limits, orphans, local"}},
 		"an unknown field of a section":      {args: []string{"--config=" + f.write("section.yaml", account+"  local: {statedir: /x}\n")}, want: []string{"line 4", "accounts[0].local.statedir", "stateDir"}},
-		"an unknown type":                    {args: []string{"--config=" + f.write("type.yaml", "accounts:\n- name: a\n  type: gpc\n")}, want: []string{"line 3", "accounts[0].type", `"gpc"`, "use one of: local"}},
+		"an unknown type":                    {args: []string{"--config=" + f.write("type.yaml", "accounts:\n- name: a\n  type: gpc\n")}, want: []string{"line 3", "accounts[0].type", `"gpc"`, "use one of: kubernetes, local"}},
 		"a state directory that is relative": {args: []string{"--config=" + relative}, want: []string{"line 4", "accounts[0].local.stateDir", "absolute path"}},
 	}
 	for name, c := range cases {

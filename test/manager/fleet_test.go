@@ -50,7 +50,7 @@ func newFleet(t *testing.T) *fleet {
 		kubeconfig: cluster.standard.kubeconfig, command: []string{"manager"}, home: cluster.standard.namespace(),
 		health: []string{"--health-interval=1s", "--health-timeout=1s", "--unhealthy-timeout=10s", "--health-deny-cidr=" + operator.LinkLocal},
 	}
-	f.write("operator.yaml", fmt.Sprintf("accounts:\n- name: local\n  type: local\n  local:\n    stateDir: %q\n", f.state))
+	f.write("operator.yaml", fmt.Sprintf("accounts:\n- name: local\n  type: local\n  local:\n    stateDir: %q\n- name: pods\n  type: kubernetes\n", f.state))
 	t.Cleanup(f.dissolve)
 	return f
 }
@@ -76,7 +76,8 @@ func (f *fleet) args(m *manager) []string {
 	args := append(slices.Clone(f.command),
 		"--config="+filepath.Join(f.dir, "operator.yaml"), "--kubeconfig="+f.kubeconfig, "--instance="+f.instance,
 		"--leader-election-namespace="+f.home,
-		"--health-probe-bind-address="+m.probes, "--metrics-bind-address="+m.metrics, "--judge-bind-address="+m.judge)
+		"--health-probe-bind-address="+m.probes, "--metrics-bind-address="+m.metrics, "--judge-bind-address="+m.judge,
+		"--judge-url=") // that of the own judge, not of one in a cluster that runs pods
 	args = append(args, f.health...)
 	if len(f.watch) > 0 {
 		args = append(args, "--watch-namespaces="+strings.Join(f.watch, ","))

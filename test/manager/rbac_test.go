@@ -12,7 +12,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 )
@@ -35,6 +38,27 @@ func (f *fleet) story() {
 	f.eventually("Created", p)
 	f.delete("story-waits")
 	f.awaitGone("story-waits", p.UID)
+	f.podStory()
+}
+
+// podStory is the life of a Proxy in a pod, as far as it goes where nobody starts pods.
+func (f *fleet) podStory() {
+	f.t.Helper()
+	p := f.create("story-pod", func(s *v1alpha1.ProxySpec) { s.Provider = "pods" })
+	var pod corev1.Pod
+	eventually(f.t, func(c *assert.CollectT) {
+		require.NoError(c, cluster.admin.Get(f.t.Context(), client.ObjectKeyFromObject(p), p))
+		require.NotEmpty(c, p.Status.ProviderID)
+		_, name, ok := strings.Cut(p.Status.ProviderID, "pods://"+f.ns+"/")
+		require.True(c, ok, p.Status.ProviderID)
+		key := client.ObjectKey{Namespace: f.ns, Name: name}
+		require.NoError(c, cluster.admin.Get(f.t.Context(), key, &pod))
+		require.NoError(c, cluster.admin.Get(f.t.Context(), key, &corev1.Secret{}))
+	})
+	f.delete("story-pod")
+	f.awaitGone("story-pod", p.UID)
+	require.True(f.t, apierrors.IsNotFound(cluster.admin.Get(f.t.Context(), client.ObjectKeyFromObject(&pod), &pod)))
+	require.True(f.t, apierrors.IsNotFound(cluster.admin.Get(f.t.Context(), client.ObjectKeyFromObject(&pod), &corev1.Secret{})))
 }
 
 // eventually waits for the Event with that reason.

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/proxy-operator/proxy-operator/providers"
+)
+
+// status is what the API server answers.
+func status(code int, reason, message string) string {
+	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":%q,"reason":%q,"code":%d}`, message, reason, code)
+}
+
+// What the API server's admission says, in the words of its own and of common webhooks.
+func TestRefusalsOfCreates(t *testing.T) {
+	forbidden := func(message string) string { return status(403, "Forbidden", `pods "px-x" is forbidden: `+message) }
+	cases := map[string]struct {
+		why   string
+		code  int
+		body  string
+		class providers.ErrorClass
+		is    string // the code
+		field string
+	}{
+		"a webhook says no": {
+			"nothing helps but a change", 403, status(403, "Forbidden", `admission webhook "policy.example.com" denied the request: no`),
+			providers.Permanent, codeAdmissionDenied, "",
+		},
+		"a webhook says no with 400": {"the same", 400, status(400, "BadRequest", `admission webhook "policy.example.com" denied the request: no`), providers.Permanent, "BadRequest", ""},
+		"a policy says no":           {"the same", 422, status(422, "Invalid", `pods "px-x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`), providers.Permanent, "Invalid", ""},
+		"a webhook doesn't answer":   {"it may have been another call that failed", 500, status(500, "InternalError", `failed calling webhook "policy.example.com"`), providers.Ambiguous, "InternalError", ""},
+		"the Pod Security Standard": {
+			"the cluster asks for more than restricted", 403, forbidden(`violates PodSecurity "restricted:latest": x`), providers.Permanent, codePodSecurity, "",
+		},
+		"the namespace's own ServiceAccount isn't there": {
+			"in a new namespace it takes a moment", 403, forbidden(`error looking up service account crawl/default: serviceaccount "default" not found`),
+			providers.Transient, codeServiceAccount, "",
+		},
+		"a quota that another create has just changed": {
+			"it comes again at once", 409, status(409, "Conflict", `Operation cannot be fulfilled on resourcequotas "q"`), providers.Transient, "Conflict", "",
+		},
+		"no right":          {"an administrator must give it", 403, status(403, "Forbidden", `pods is forbidden: User "x" cannot create resource "pods" in API group "" in the namespace "crawl"`), providers.Denied, "Forbidden", ""},
+		"no identity":       {"the same", 401, status(401, "Unauthorized", "Unauthorized"), providers.Denied, "Unauthorized", ""},
+		"too large":         {"the user data is all that can be", 413, status(413, "RequestEntityTooLarge", "too large"), providers.Permanent, "RequestEntityTooLarge", "spec.cloudInit"},
+		"busy":              {"it says so before it does anything", 429, status(429, "TooManyRequests", "busy"), providers.Throttled, "TooManyRequests", ""},
+		"no time":           {"it may have been done", 504, status(504, "Timeout", "request did not complete"), providers.Ambiguous, "Timeout", ""},
+		"unavailable":       {"it may have been done by a server behind", 503, status(503, "ServiceUnavailable", "x"), providers.Ambiguous, "ServiceUnavailable", ""},
+		"a page of a proxy": {"nobody knows what came of it", 502, "bad gateway", providers.Ambiguous, "", ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := &door{}
+			d.answer("POST", pods, c.code, c.body)
+			p := provider(t, d.into)
+			_, err := p.Create(t.Context(), request(t))
+			e := failure(t, err)
+			require.Equal(t, c.class, e.Class, "%s: %v", c.why, err)
+			if c.is != "" {
+				require.Equal(t, c.is, e.Code, c.why)
+			}
+			require.Equal(t, c.field, e.Field, c.why)
+			require.Equal(t, opCreate, e.Op)
+			_, err = p.Get(t.Context(), providers.Ref{Account: account, Path: home + "/" + request(t).Name})
+			require.True(t, providers.Is(err, providers.NotFound), "nothing was made: %v", err)
+		})
+	}
+}
+
+func TestAServiceAccountThatTheUserNamedIsTheUsersMistake(t *testing.T) {
+	d := &door{}
+	d.answer("POST", pods, 403, status(403, "Forbidden", `pods "px-x" is forbidden: error looking up service account crawl/none: serviceaccount "none" not found`))
+	_, err := provider(t, d.into).Create(t.Context(), request(t, withSection(t, `{serviceAccountName: none}`)))
+	e := failure(t, err)
+	require.Equal(t, providers.Permanent, e.Class)
+	require.Equal(t, "spec.kubernetes.serviceAccountName", e.Field)
+}
+
+// What the API server itself finds wrong with a pod names the field from which it was made.
+func TestInvalidPodsNameTheField(t *testing.T) {
+	cases := map[string]struct{ section, field string }{
+		"a node label that is none":        {`{nodeSelector: {"a b": c}}`, "spec.kubernetes.nodeSelector"},
+		"a request above its limit":        {`{resources: {requests: {cpu: 2}, limits: {cpu: 1}}}`, "spec.kubernetes.resources.requests"},
+		"a resource that is none":          {`{resources: {limits: {disk: 1}}}`, "spec.kubernetes.resources.limits"},
+		"a taint that is none":             {`{tolerations: [{key: "a b", operator: Exists}]}`, "spec.kubernetes.tolerations[0].key"},
+		"an affinity without a topology":   {`{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: "a b"}]}}}`, "spec.kubernetes.affinity.podAffinity"},
+		"a spread that contradicts itself": {`{topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, minDomains: 2, whenUnsatisfiable: ScheduleAnyway}]}`, "spec.kubernetes.topologySpreadConstraints[0].minDomains"},
+	}
+	p := provider(t)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := p.Create(t.Context(), request(t, withSection(t, c.section)))
+			e := failure(t, err)
+			require.Equal(t, providers.Permanent, e.Class, "%v", err)
+			require.True(t, strings.HasPrefix(e.Field, c.field), "%s: %v", e.Field, err)
+			require.NotEmpty(t, e.Want)
+		})
+	}
+}
+
+func TestAQuotaThatIsUsedUp(t *testing.T) {
+	p, ns := provider(t), namespace(t, nil)
+	setQuota(t, ns, true, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")})
+	_, err := p.Create(t.Context(), request(t, in(ns)))
+	require.Equal(t, providers.QuotaExceeded, failure(t, err).Class, "%v", err)
+	setQuota(t, ns, false, nil)
+	create(t, p, request(t, in(ns)))
+}
+
+// The pod is there when its Secret is refused: it must go, or the refusal would be a lie.
+func TestAQuotaOfSecretsTakesThePodBack(t *testing.T) {
+	p, ns := provider(t), namespace(t, nil)
+	quotas := cluster.admin.CoreV1().ResourceQuotas(ns)
+	hard := corev1.ResourceList{corev1.ResourceSecrets: resource.MustParse("0")}
+	q, err := quotas.Create(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	q.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: hard}
+	_, err = quotas.UpdateStatus(t.Context(), q, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "trial"}}
+		_, err := cluster.admin.CoreV1().Secrets(ns).Create(t.Context(), s, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return strings.Contains(errText(err), "exceeded quota")
+	}, patience, glance)
+	req := request(t, in(ns))
+	_, err = p.Create(t.Context(), req)
+	require.Equal(t, providers.QuotaExceeded, failure(t, err).Class, "%v", err)
+	list, err := cluster.admin.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, list.Items)
+}
+
+func TestAQuotaThatAsksForLimits(t *testing.T) {
+	p, ns := provider(t), namespace(t, nil)
+	setQuota(t, ns, true, corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("1Gi")})
+	_, err := p.Create(t.Context(), request(t, in(ns)))
+	e := failure(t, err)
+	require.Equal(t, providers.Permanent, e.Class, "%v", err)
+	require.Equal(t, codeQuotaNeedsResources, e.Code)
+	require.Equal(t, "spec.kubernetes.resources", e.Field)
+}
+
+func TestALimitRange(t *testing.T) {
+	p, ns := provider(t), namespace(t, nil)
+	_, err := cluster.admin.CoreV1().LimitRanges(ns).Create(t.Context(), &corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Name: "range"},
+		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	var e *providers.Error
+	require.Eventually(t, func() bool { // the API server heeds it a moment later
+		_, err := p.Create(t.Context(), request(t, in(ns)))
+		if err == nil {
+			sweep(t, ns, request(t).Name)
+			return false
+		}
+		e = failure(t, err)
+		return true
+	}, patience, glance)
+	require.Equal(t, providers.Permanent, e.Class, "%v", e)
+	require.Equal(t, codeLimitRange, e.Code)
+	require.Equal(t, "spec.kubernetes.resources", e.Field)
+}
+
+// No controller ends namespaces here, so it stays as it is.
+func TestANamespaceThatIsBeingDeleted(t *testing.T) {
+	p, ns := provider(t), namespace(t, nil)
+	made := create(t, p, request(t, in(ns)))
+	require.NoError(t, cluster.admin.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
+	_, err := p.Create(t.Context(), requestOf("another", in(ns)))
+	e := failure(t, err)
+	require.Equal(t, providers.Transient, e.Class, "the Proxy goes with it: %v", err)
+	require.Equal(t, codeNamespaceTerminating, e.Code)
+	require.NoError(t, p.Delete(t.Context(), made.Ref), "what is there can go")
+	require.Eventually(t, func() bool { return providers.Is(p.Delete(t.Context(), made.Ref), providers.NotFound) }, patience, glance)
+}
+
+func TestANamespaceThatIsNotThere(t *testing.T) {
+	p := provider(t)
+	_, err := p.Create(t.Context(), request(t, in("nowhere")))
+	e := failure(t, err)
+	require.Equal(t, providers.Transient, e.Class, "NotFound says nothing of a create: %v", err)
+	require.Equal(t, codeNamespaceMissing, e.Code)
+	ref := providers.Ref{Account: account, Path: "nowhere/" + request(t).Name}
+	_, err = p.Get(t.Context(), ref)
+	require.True(t, providers.Is(err, providers.NotFound), "%v", err)
+	require.True(t, providers.Is(p.Delete(t.Context(), ref), providers.NotFound))
+}
+
+func TestAUserWithoutRightsIsDenied(t *testing.T) {
+	nobody, err := cluster.env.AddUser(envtest.User{Name: "nobody"}, nil)
+	require.NoError(t, err)
+	p := provider(t, func(o *Options) { o.Cluster = nobody.Config() })
+	ref := providers.Ref{Account: account, Path: home + "/" + request(t).Name}
+	_, createErr := p.Create(t.Context(), request(t))
+	_, getErr := p.Get(t.Context(), ref)
+	_, listErr := p.ListByTag(t.Context(), providers.Selector{Installation: installation})
+	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "delete": p.Delete(t.Context(), ref)} {
+		require.Equal(t, providers.Denied, failure(t, err).Class, "%s: %v", call, err)
+	}
+}
+
+func TestAnAPIServerThatIsNotThere(t *testing.T) {
+	p := provider(t, func(o *Options) { o.Cluster = &rest.Config{Host: "http://127.0.0.1:1"} })
+	_, err := p.Create(t.Context(), request(t))
+	require.Equal(t, providers.Transient, failure(t, err).Class, "nothing was sent: %v", err)
+	_, err = p.ListByTag(t.Context(), providers.Selector{Installation: installation})
+	require.Equal(t, providers.Transient, failure(t, err).Class, "%v", err)
+}
+
+// A page that something between has made says nothing about an object.
+func TestANotFoundOfSomethingBetweenIsNone(t *testing.T) {
+	d := &door{}
+	p := provider(t, d.into)
+	made := create(t, p, request(t))
+	d.answer("GET", pods, 404, "404 page not found")
+	_, err := p.Get(t.Context(), made.Ref)
+	require.Equal(t, providers.Transient, failure(t, err).Class, "%v", err)
+	d.answer("GET", pods, 404, "404 page not found")
+	require.Equal(t, providers.Transient, failure(t, p.Delete(t.Context(), made.Ref)).Class)
+}
+
+// Nothing is sent twice by the client: the account's guards know its budget.
+func TestARefusalIsNotTriedAgain(t *testing.T) {
+	d := &door{}
+	p := provider(t, d.into)
+	busy := d.refuse(429, "1", status(429, "TooManyRequests", "busy"))
+	busy(true)
+	n := 0
+	d.interrupt(0, func() { n++ })
+	began := time.Now()
+	_, err := p.Get(t.Context(), providers.Ref{Account: account, Path: home + "/" + request(t).Name})
+	e := failure(t, err)
+	require.Equal(t, providers.Throttled, e.Class)
+	require.Equal(t, time.Second, e.RetryAfter)
+	require.Equal(t, 1, n)
+	require.Less(t, time.Since(began), time.Second)
+}

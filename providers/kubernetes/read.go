@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/proxy-operator/proxy-operator/providers"
+)
+
+const (
+	opGet  = "get instance"
+	opList = "list instances"
+	// listTries bounds how often a list begins anew because the API server has forgotten the state that its first pages
+	// were of.
+	listTries = 3
+)
+
+// Get reads the pod; where there is none, the Secret that may be left of it.
+func (p *Provider) Get(ctx context.Context, ref providers.Ref) (providers.Instance, error) {
+	namespace, podName, err := p.find(opGet, ref)
+	if err != nil {
+		return providers.Instance{}, err
+	}
+	pod, err := p.api.pod(ctx, namespace, podName)
+	if notFound(err) {
+		return p.getSecret(ctx, ref, namespace, podName)
+	}
+	if err != nil {
+		return providers.Instance{}, classed(opGet, err, false)
+	}
+	i := p.instance(pod)
+	if !p.waitsInVain(pod, i) {
+		return i, nil
+	}
+	if _, err = p.api.secret(ctx, namespace, podName); notFound(err) {
+		return halfMade(i), nil
+	}
+	if err != nil {
+		return providers.Instance{}, classed(opGet, err, false)
+	}
+	return i, nil
+}
+
+func (p *Provider) getSecret(ctx context.Context, ref providers.Ref, namespace, secretName string) (providers.Instance, error) {
+	s, err := p.api.secret(ctx, namespace, secretName)
+	if notFound(err) {
+		return providers.Instance{}, providers.Gone(opGet, ref)
+	}
+	if err != nil {
+		return providers.Instance{}, classed(opGet, err, false)
+	}
+	i, ours := p.leftover(s)
+	if !ours {
+		return providers.Instance{}, providers.Gone(opGet, ref)
+	}
+	return i, nil
+}
+
+// ListByTag lists the pods of the account in the watched namespaces, and the Secrets of which no pod is left. Secrets come
+// first: a pod is made before its Secret, so the pod of each is listed if it is there.
+func (p *Provider) ListByTag(ctx context.Context, sel providers.Selector) ([]providers.Instance, error) {
+	found := []providers.Instance{}
+	if sel.Installation == "" {
+		return found, nil
+	}
+	namespaces := p.opts.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, ns := range namespaces {
+		some, err := p.listIn(ctx, ns, sel)
+		if err != nil {
+			return nil, classed(opList, err, false)
+		}
+		found = append(found, some...)
+	}
+	return found, nil
+}
+
+func (p *Provider) listIn(ctx context.Context, namespace string, sel providers.Selector) ([]providers.Instance, error) {
+	left := map[types.NamespacedName]providers.Instance{}
+	err := pages(p.options(sel), func(opts metav1.ListOptions) (string, error) {
+		page, next, err := p.api.secretPage(ctx, namespace, opts)
+		for n := range page {
+			if i, ours := p.leftover(&page[n]); ours && sel.Matches(i.Tags) {
+				left[nameOf(&page[n])] = i
+			}
+		}
+		return next, err
+	}, func() { clear(left) })
+	if err != nil {
+		return nil, fmt.Errorf("list secrets: %w", err)
+	}
+	var found []providers.Instance
+	seen := map[types.NamespacedName]bool{}
+	err = pages(p.options(sel), func(opts metav1.ListOptions) (string, error) {
+		page, next, err := p.api.podPage(ctx, namespace, opts)
+		for n := range page {
+			if i, ours := p.listed(&page[n], left); ours && sel.Matches(i.Tags) && !seen[nameOf(&page[n])] {
+				found = append(found, i)
+				seen[nameOf(&page[n])] = true
+			}
+		}
+		return next, err
+	}, func() { found = nil; clear(seen) })
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	maps.DeleteFunc(left, func(name types.NamespacedName, _ providers.Instance) bool { return seen[name] })
+	return append(found, slices.Collect(maps.Values(left))...), nil
+}
+
+func (p *Provider) options(sel providers.Selector) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: p.selector(sel), Limit: p.pageSize}
+}
+
+// pages reads page after page. When the API server no longer knows what the next page is of, all begins anew: a part is
+// never returned as the whole.
+func pages(opts metav1.ListOptions, page func(metav1.ListOptions) (next string, err error), anew func()) error {
+	for try := 1; ; {
+		next, err := page(opts)
+		switch {
+		case apierrors.IsResourceExpired(err) && try < listTries:
+			try++
+			opts.Continue = ""
+			anew()
+			continue
+		case err != nil:
+			return err
+		case next == "":
+			return nil
+		}
+		opts.Continue = next
+	}
+}
+
+// listed is the pod as an instance, if it is one; left are the Secrets.
+func (p *Provider) listed(pod *corev1.Pod, left map[types.NamespacedName]providers.Instance) (providers.Instance, bool) {
+	if _, ours := p.tagsOf(pod); !ours {
+		return providers.Instance{}, false
+	}
+	i := p.instance(pod)
+	if _, ok := left[nameOf(pod)]; !ok && p.waitsInVain(pod, i) {
+		return halfMade(i), true
+	}
+	return i, true
+}
+
+// leftover is the instance of which only the Secret is left.
+func (p *Provider) leftover(s *metav1.PartialObjectMetadata) (providers.Instance, bool) {
+	tags, ours := p.tagsOf(s)
+	return providers.Instance{
+		Ref: p.ref(s), Name: s.Name, State: providers.StateTerminated, Tags: tags, CreatedAt: s.CreationTimestamp.UTC(), Problem: "PodGone",
+	}, ours
+}
+
+func nameOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
