@@ -1,4 +1,5 @@
-# The manager's image: one static binary and the certificate authorities it trusts.
+# The operator's image: one static binary, which carries the certificate authorities that it trusts where the system has none.
+# `make image` builds the same without a container engine.
 # The builder runs on the machine's own platform and cross-compiles, so that `make docker-buildx` needs no emulation.
 FROM --platform=$BUILDPLATFORM golang:1.26 AS builder
 ARG TARGETOS
@@ -14,12 +15,18 @@ COPY controllers/ controllers/
 COPY providers/ providers/
 COPY internal/ internal/
 COPY cmd/ cmd/
+ARG VERSION=dev
 # Without TARGETOS and TARGETARCH (a builder that doesn't set them) Go builds for the builder's own platform.
 RUN CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} \
-    go build -trimpath -ldflags='-s -w' -o proxy-operator ./cmd
+    go build -trimpath -ldflags="-s -w -X main.version=${VERSION}" -o proxy-operator ./cmd
 
 FROM scratch
-COPY --from=builder /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="proxy-operator" \
+      org.opencontainers.image.description="Runs fleets of forward proxies from Proxy objects in Kubernetes" \
+      org.opencontainers.image.source="https://github.com/proxy-operator/proxy-operator" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}"
 COPY --from=builder /workspace/proxy-operator /proxy-operator
 # A number, as the kubelet can't check runAsNonRoot against a name.
 USER 65532:65532

@@ -3,6 +3,8 @@
 # Image that the docker-* and deploy targets use.
 IMAGE_TAG_BASE ?= ghcr.io/proxy-operator/proxy-operator
 IMG ?= $(IMAGE_TAG_BASE):latest
+# What the binary and the image tell.
+VERSION ?= dev
 # docker, or anything with its command line.
 CONTAINER_TOOL ?= docker
 PLATFORMS ?= linux/amd64,linux/arm64
@@ -19,6 +21,8 @@ SIMFLAGS ?=
 SEED ?=
 # More arguments for the soak.
 SOAKFLAGS ?=
+# More arguments for the end-to-end test.
+E2EFLAGS ?=
 # More arguments for the manager that `make run` starts.
 ARGS ?=
 # true: delete without complaint what isn't there.
@@ -127,6 +131,20 @@ soak: build ## The same with 500 Proxies for 5 minutes, killed every 7 s (about 
 	@$(GO) build -o $(LOCALBIN)/soak ./hack/soak
 	@$(LOCALBIN)/soak -binary=$(LOCALBIN)/proxy-operator $(SOAKFLAGS)
 
+.PHONY: e2e
+e2e: IMG := $(IMAGE_TAG_BASE):e2e
+e2e: VERSION := e2e
+e2e: OVERLAY := config/default
+e2e: $(KUSTOMIZE) ## Prove the image on a real node of our own (Linux, as root): pods, traffic, outages, rights (E2EFLAGS: -short)
+	@[ "$$(id -u)" = 0 ] || { echo "make e2e runs a node, which needs root: sudo -E env PATH=\"\$$PATH\" make e2e" >&2; exit 1; }
+	@mkdir -p $(LOCALBIN)/e2e
+	@$(GO) build -o $(LOCALBIN)/cluster ./hack/cluster
+	@$(GO) build -o $(LOCALBIN)/e2e/e2e ./test/e2e
+	@$(GO) run ./hack/image -name=$(IMG) -version=$(VERSION) -platforms=linux/$$($(GO) env GOHOSTARCH) -out=$(LOCALBIN)/e2e/image.tar
+	@($(render)) > $(LOCALBIN)/e2e/manifests.yaml
+	@test/e2e/residue.sh $(LOCALBIN)/cluster
+	@$(LOCALBIN)/cluster up --node --audit-policy=test/e2e/audit-policy.yaml -- $(LOCALBIN)/e2e/e2e -image=$(IMG) $(E2EFLAGS)
+
 .PHONY: test
 test: verify lint-config lint vet go-test sim-slice soak-slice ## Run everything that must hold: verify, lint, vet, all Go tests, the simulation, a short soak; coverage in cover.out
 
@@ -148,9 +166,13 @@ run: need-cluster build ## Run the manager here, with the local provider, agains
 		--metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081 \
 		--judge-bind-address=127.0.0.1:8082 --health-deny-cidr=169.254.0.0/16 $(ARGS)
 
+.PHONY: image
+image: ## Write the image IMG for PLATFORMS to dist/image.tar, and its SBOMs beside it; needs no container engine
+	@$(GO) run ./hack/image -name=$(IMG) -version=$(VERSION) -platforms=$(PLATFORMS) -out=dist/image.tar
+
 .PHONY: docker-build
-docker-build: ## Build the image IMG
-	$(CONTAINER_TOOL) build -t $(IMG) .
+docker-build: ## Build the image IMG with docker
+	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) -t $(IMG) .
 
 .PHONY: docker-push
 docker-push: ## Push the image IMG
@@ -159,7 +181,7 @@ docker-push: ## Push the image IMG
 .PHONY: docker-buildx
 docker-buildx: ## Build the image IMG for PLATFORMS and push it
 	$(CONTAINER_TOOL) buildx inspect proxy-operator-builder >/dev/null 2>&1 || $(CONTAINER_TOOL) buildx create --name proxy-operator-builder
-	$(CONTAINER_TOOL) buildx build --builder proxy-operator-builder --push --platform=$(PLATFORMS) --tag $(IMG) .
+	$(CONTAINER_TOOL) buildx build --builder proxy-operator-builder --push --build-arg VERSION=$(VERSION) --platform=$(PLATFORMS) --tag $(IMG) .
 	$(CONTAINER_TOOL) buildx rm proxy-operator-builder
 
 .PHONY: build-installer

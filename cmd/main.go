@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // authorities to trust where the system has none, as in the image
 )
 
 // version is set at link time.

@@ -66,7 +66,7 @@ func anchor(heading string) string {
 }
 
 var (
-	makeLine   = regexp.MustCompile(`(?m)^make ([a-z][-a-z ]*)`)
+	makeLine   = regexp.MustCompile(`(?m)^make ([a-z][-a-z0-9 ]*)`)
 	makefileAt = regexp.MustCompile(`(?m)^([a-z][-a-z0-9]*):`)
 )
 

@@ -15,7 +15,7 @@ import (
 )
 
 func TestWrongUsageIsAnswered(t *testing.T) {
-	for _, args := range [][]string{{}, {"down"}, {"assets", "x"}, {"up", "x"}, {"up", "--nope"}, {"up", "--port", "x"}} {
+	for _, args := range [][]string{{}, {"stop"}, {"down", "x"}, {"in"}, {"in", "--"}, {"up", "--node", "--port", "1"}, {"assets", "x"}, {"up", "x"}, {"up", "--nope"}, {"up", "--port", "x"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			require.ErrorIs(t, run(t.Context(), args, &bytes.Buffer{}, &bytes.Buffer{}), errUsage)
 		})

@@ -19,9 +19,24 @@ const (
 	apiserver = "kube-apiserver"
 	kubectl   = "kubectl"
 
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
+	kubelet           = "kubelet"
+	kubeProxy         = "kube-proxy"
+	containerd        = "containerd"
+	shim              = "containerd-shim-runc-v2"
+	ctr               = "ctr"
+	runc              = "runc"
+	cniPtp            = "ptp"
+	cniLoopback       = "loopback"
+	cniHostLocal      = "host-local"
+
 	// assetsVariable is the variable by which envtest and setup-envtest name
 	// a folder with these binaries.
 	assetsVariable = "KUBEBUILDER_ASSETS"
+
+	buildTakes     = "about 7 minutes"
+	nodeBuildTakes = "about 4 minutes"
 )
 
 // Assets returns a folder that holds etcd, kube-apiserver and kubectl by
@@ -45,6 +60,32 @@ func Assets(ctx context.Context, log io.Writer) (string, error) {
 		progress: newProgress(log),
 	}
 	return f.find(ctx)
+}
+
+// NodeAssets returns a folder that holds what a node needs beside the control
+// plane: controller manager, scheduler, kubelet, kube-proxy, containerd with its
+// shim and ctr, runc, and network plugins, by the names of their projects. They
+// are taken from the user's cache, or built from Go modules. As with Assets,
+// several processes may ask for them at a time, and one builds.
+func NodeAssets(ctx context.Context, log io.Writer) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache folder (set XDG_CACHE_HOME or HOME): %w", err)
+	}
+	m, err := openModules()
+	if err != nil {
+		return "", err
+	}
+	p := newProgress(log)
+	dir := filepath.Join(cache, "proxy-operator", "node", fmt.Sprintf("kubernetes-%s-containerd-%s-runc-%s-cni-%s-%s-%s",
+		m.kubernetes, m.containerd, m.runc, m.cni, runtime.GOOS, runtime.GOARCH))
+	unlock, err := lock(ctx, dir+".lock", func() { p.printf("another process is providing the node's binaries: waiting for it") })
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	return dir, m.build(ctx, dir, p, nodeBuildTakes, containerd, ctr, shim, runc, cniPtp, cniLoopback, cniHostLocal,
+		controllerManager, scheduler, kubelet, kubeProxy)
 }
 
 // finder holds what Assets depends on, so that tests can give it a world of
@@ -85,7 +126,7 @@ func (f *finder) find(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", fmt.Errorf("provide control-plane binaries: %w", err)
 	}
-	return built, m.build(ctx, built, f.progress, etcd, apiserver, kubectl)
+	return built, m.build(ctx, built, f.progress, buildTakes, etcd, apiserver, kubectl)
 }
 
 // given is the folder that the user named, or "" when it doesn't serve.
@@ -138,7 +179,7 @@ func (f *finder) otherKubectl(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	return filepath.Join(built, kubectl), m.build(ctx, built, f.progress, kubectl)
+	return filepath.Join(built, kubectl), m.build(ctx, built, f.progress, buildTakes, kubectl)
 }
 
 // fetch tries the download. Without one there is still the build, so failing

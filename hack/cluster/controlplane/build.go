@@ -27,6 +27,9 @@ type modules struct {
 	repository string // root of the checkout
 	kubernetes string // version, v1.2.3
 	etcd       string
+	containerd string
+	runc       string
+	cni        string
 }
 
 // openModules finds the checkout that holds the working directory.
@@ -48,12 +51,23 @@ func openModules() (*modules, error) {
 }
 
 func (m *modules) readVersions() error {
-	var err error
-	if m.kubernetes, err = m.required("kubernetes", `k8s.io/kubernetes`); err != nil {
-		return err
+	for _, pin := range []struct {
+		version      *string
+		module, path string
+	}{
+		{&m.kubernetes, "kubernetes", "k8s.io/kubernetes"},
+		{&m.etcd, "etcd", "go.etcd.io/etcd/server/v3"},
+		{&m.containerd, "containerd", "github.com/containerd/containerd/v2"},
+		{&m.runc, "runc", "github.com/opencontainers/runc"},
+		{&m.cni, "cni", "github.com/containernetworking/plugins"},
+	} {
+		version, err := m.required(pin.module, pin.path)
+		if err != nil {
+			return err
+		}
+		*pin.version = version
 	}
-	m.etcd, err = m.required("etcd", `go.etcd.io/etcd/server/v3`)
-	return err
+	return nil
 }
 
 // required reads the version that the module's go.mod requires of path.
@@ -79,22 +93,6 @@ func (m *modules) minor() string {
 	return m.kubernetes[:strings.LastIndexByte(m.kubernetes, '.')]
 }
 
-// recipe is how one binary is built.
-type recipe struct {
-	module, pkg, version, ldflags string
-}
-
-func (m *modules) recipe(name string) recipe {
-	const stripped = "-s -w"
-	if name == etcd {
-		return recipe{module: "etcd", pkg: "go.etcd.io/etcd/server/v3", version: m.etcd, ldflags: stripped}
-	}
-	return recipe{
-		module: "kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name, version: m.kubernetes,
-		ldflags: stripped + versionStamp(m.kubernetes),
-	}
-}
-
 // versionStamp makes a Kubernetes binary tell its version, which it otherwise
 // knows only when built from a git checkout. The date is fixed: the same
 // source gives the same binary.
@@ -114,8 +112,8 @@ func versionStamp(version string) string {
 
 // build makes the named binaries in dir, leaving out what is there already.
 // The caller holds dir's lock. A build that is cut short leaves no binary
-// under its final name.
-func (m *modules) build(ctx context.Context, dir string, p *progress, names ...string) error {
+// under its final name. takes is how long all of it may take.
+func (m *modules) build(ctx context.Context, dir string, p *progress, takes string, names ...string) error {
 	var missing []string
 	for _, name := range names {
 		if !isBinary(filepath.Join(dir, name)) {
@@ -128,7 +126,7 @@ func (m *modules) build(ctx context.Context, dir string, p *progress, names ...s
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return explain("create cache folder", err, "")
 	}
-	p.printf("building %s into %s: about 7 minutes once on 2 cores, then never again for these versions", strings.Join(missing, ", "), dir)
+	p.printf("building %s into %s: %s once on 2 cores, then never again for these versions", strings.Join(missing, ", "), dir, takes)
 	for i, name := range missing {
 		r := m.recipe(name)
 		err := p.during(fmt.Sprintf("[%d/%d] building %s %s", i+1, len(missing), name, r.version), func() error {
@@ -149,7 +147,7 @@ func (m *modules) buildOne(ctx context.Context, r recipe, out string) error {
 	}
 	defer func() { _ = os.RemoveAll(partial) }() // gone already if all went well
 	what := "build " + filepath.Base(out)
-	stderr, err := runGo(ctx, m.dir(r.module), "build", "-ldflags", r.ldflags, "-o", partial, r.pkg)
+	stderr, err := runGo(ctx, m.dir(r.module), r.cgo, "build", "-tags", r.tags, "-ldflags", r.ldflags, "-o", partial, r.pkg)
 	if err != nil {
 		return explain(what, err, stderr)
 	}
@@ -160,7 +158,7 @@ func (m *modules) buildOne(ctx context.Context, r recipe, out string) error {
 }
 
 // runGo runs the go command in dir and returns what it wrote to stderr.
-func runGo(ctx context.Context, dir string, args ...string) (stderr string, err error) {
+func runGo(ctx context.Context, dir string, cgo bool, args ...string) (stderr string, err error) {
 	path, err := exec.LookPath("go")
 	if err != nil {
 		return "", err
@@ -174,7 +172,7 @@ func runGo(ctx context.Context, dir string, args ...string) (stderr string, err 
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "GOTMPDIR="+work), goSettings()...)
+	cmd.Env = append(append(os.Environ(), "GOTMPDIR="+work), goSettings(cgo)...)
 	cmd.Stderr = &output
 	// In a group of its own it is ended together with the compilers it started.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -187,11 +185,15 @@ func runGo(ctx context.Context, dir string, args ...string) (stderr string, err 
 	return output.String(), err
 }
 
-// goSettings shield the builds from the caller's: cross-compiling, cgo, a
-// workspace, or flags that suit another module.
-func goSettings() []string {
+// goSettings shield the builds from the caller's: cross-compiling, a workspace,
+// or flags that suit another module. cgo is for what needs a C library.
+func goSettings(cgo bool) []string {
+	enabled := "CGO_ENABLED=0"
+	if cgo {
+		enabled = "CGO_ENABLED=1"
+	}
 	return []string{
-		"GOFLAGS=-mod=readonly", "GOWORK=off", "GO111MODULE=on", "CGO_ENABLED=0",
+		"GOFLAGS=-mod=readonly", "GOWORK=off", "GO111MODULE=on", enabled,
 		"GOOS=" + runtime.GOOS, "GOARCH=" + runtime.GOARCH,
 	}
 }
@@ -203,6 +205,10 @@ func explain(what string, err error, stderr string) error {
 	}
 	text := err.Error() + "\n" + stderr
 	for _, known := range []struct{ advice, signs string }{
+		{
+			`install a C compiler, pkg-config and the headers of libseccomp (Debian: gcc libc6-dev pkg-config libseccomp-dev)`,
+			`"(gcc|cc|pkg-config)": executable file not found|Package 'libseccomp'|Package libseccomp|seccomp\.h: No such file`,
+		},
 		{
 			`install Go and put it in PATH, or set ` + assetsVariable + ` to a folder that holds etcd and kube-apiserver`,
 			`executable file not found`,

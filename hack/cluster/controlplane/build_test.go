@@ -37,7 +37,7 @@ func TestABuildThatFailsSaysWhatToDo(t *testing.T) {
 			t.Setenv("FAKE_GO_STDERR", c.stderr)
 			_, p := logged()
 			dir := t.TempDir()
-			err := fakeModules(t).build(t.Context(), dir, p, etcd)
+			err := fakeModules(t).build(t.Context(), dir, p, buildTakes, etcd)
 			require.ErrorContains(t, err, "build etcd: ")
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, c.stderr)
@@ -49,7 +49,7 @@ func TestABuildThatFailsSaysWhatToDo(t *testing.T) {
 func TestWithoutGoTheErrorSaysWhatToDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, p := logged()
-	err := fakeModules(t).build(t.Context(), t.TempDir(), p, etcd)
+	err := fakeModules(t).build(t.Context(), t.TempDir(), p, buildTakes, etcd)
 	require.ErrorIs(t, err, exec.ErrNotFound)
 	require.ErrorContains(t, err, "install Go and put it in PATH, or set KUBEBUILDER_ASSETS")
 }
@@ -61,7 +61,7 @@ func TestABuildThatIsInterruptedLeavesNothing(t *testing.T) {
 	_, p := logged()
 	ctx, interrupt := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- m.build(ctx, dir, p, etcd, apiserver) }()
+	go func() { done <- m.build(ctx, dir, p, buildTakes, etcd, apiserver) }()
 	require.Eventually(t, func() bool { return len(builds.built()) == 1 }, patience, poll)
 	interrupt()
 	require.ErrorIs(t, <-done, context.Canceled)

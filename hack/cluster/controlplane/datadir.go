@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -93,9 +94,10 @@ func (d *dataDir) close() error {
 // pkiFiles are the keys and certificates of one start: files by their names
 // for the processes, texts and TLS settings for us.
 type pkiFiles struct {
-	clientCA, etcdCA, serviceAccounts string
-	serving, etcdServing, etcdClient  struct{ cert, key string }
+	clientCA, etcdCA, serviceAccounts               string
+	serving, etcdServing, etcdClient, kubeletClient struct{ cert, key string }
 
+	cluster           *authority
 	ca                []byte
 	admin             keyPair
 	adminTLS, etcdTLS *tls.Config
@@ -104,7 +106,7 @@ type pkiFiles struct {
 // issue makes the certificates of a start. The authorities and the key of
 // service accounts are kept, so that earlier credentials stay good. etcd has an
 // authority of its own: who may use the API must not thereby use etcd.
-func (d *dataDir) issue(now time.Time) (*pkiFiles, error) {
+func (d *dataDir) issue(now time.Time, addresses ...net.IP) (*pkiFiles, error) {
 	pki := d.join("pki")
 	if err := os.MkdirAll(pki, 0o700); err != nil {
 		return nil, fmt.Errorf("create certificates: %w", err)
@@ -119,26 +121,28 @@ func (d *dataDir) issue(now time.Time) (*pkiFiles, error) {
 	}
 	f := &pkiFiles{
 		clientCA: filepath.Join(pki, "ca.crt"), etcdCA: filepath.Join(pki, "etcd-ca.crt"),
-		serviceAccounts: filepath.Join(pki, "service-accounts.key"), ca: cluster.certPEM,
+		serviceAccounts: filepath.Join(pki, "service-accounts.key"), ca: cluster.certPEM, cluster: cluster,
 	}
 	if _, err := loadKey(f.serviceAccounts); err != nil {
 		return nil, err
 	}
-	serving, err1 := cluster.serving("kube-apiserver")
-	etcdServing, err2 := store.serving("etcd")
+	serving, err1 := cluster.serving("kube-apiserver", addresses, "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+	etcdServing, err2 := store.serving("etcd", nil)
 	etcdClient, err3 := store.client("kube-apiserver")
 	admin, err4 := cluster.client("admin", "system:masters")
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	kubeletClient, err5 := cluster.client("kube-apiserver-kubelet-client", "system:masters")
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
 	f.admin = admin
+	f.kubeletClient, err5 = kubeletClient.write(pki, "kubelet-client")
 	f.serving, err1 = serving.write(pki, "kube-apiserver")
 	f.etcdServing, err2 = etcdServing.write(pki, "etcd")
 	f.etcdClient, err3 = etcdClient.write(pki, "etcd-client")
 	f.adminTLS, err4 = cluster.clientTLS(admin)
-	var err5 error
-	f.etcdTLS, err5 = store.clientTLS(etcdClient)
-	return f, errors.Join(err1, err2, err3, err4, err5)
+	var err6 error
+	f.etcdTLS, err6 = store.clientTLS(etcdClient)
+	return f, errors.Join(err1, err2, err3, err4, err5, err6)
 }
 
 func (k keyPair) write(dir, name string) (files struct{ cert, key string }, err error) {

@@ -58,7 +58,7 @@ func downloadAssets(ctx context.Context, m *modules, p *progress) (string, error
 func compileSetupEnvtest(ctx context.Context, m *modules, out string) error {
 	limited, cancel := context.WithTimeout(ctx, compileTimeout)
 	defer cancel()
-	stderr, err := runGo(limited, filepath.Join(m.repository, "tools"), "build", "-o", out, setupEnvtest)
+	stderr, err := runGo(limited, filepath.Join(m.repository, "tools"), false, "build", "-o", out, setupEnvtest)
 	switch {
 	case err == nil:
 		return nil

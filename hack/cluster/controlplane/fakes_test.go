@@ -73,6 +73,8 @@ func fakeModules(t *testing.T) *modules {
 	m := &modules{repository: t.TempDir()}
 	for module, requirement := range map[string]string{
 		"kubernetes": "k8s.io/kubernetes v1.99.1", "etcd": "go.etcd.io/etcd/server/v3 v3.99.0",
+		"containerd": "github.com/containerd/containerd/v2 v2.99.0", "runc": "github.com/opencontainers/runc v1.99.0",
+		"cni": "github.com/containernetworking/plugins v1.99.0",
 	} {
 		require.NoError(t, os.MkdirAll(m.dir(module), 0o750))
 		text := "module example.com/" + module + "\n\ngo 1.26.0\n\nrequire " + requirement + " // indirect\n"

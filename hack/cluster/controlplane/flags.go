@@ -30,29 +30,23 @@ func (c *ControlPlane) etcdFlags() []string {
 
 func (c *ControlPlane) apiserverFlags(port int) []string {
 	files := c.files
-	return append([]string{
+	flags := []string{
 		"--etcd-servers=" + c.etcdURL,
 		"--etcd-cafile=" + files.etcdCA,
 		"--etcd-certfile=" + files.etcdClient.cert,
 		"--etcd-keyfile=" + files.etcdClient.key,
-		"--bind-address=127.0.0.1",
-		"--advertise-address=127.0.0.1",
+		"--bind-address=" + c.options.address(),
+		"--advertise-address=" + c.options.address(),
 		fmt.Sprintf("--secure-port=%d", port),
-		// An endpoint of the kubernetes Service on loopback would be refused.
-		"--endpoint-reconciler-type=none",
-		"--service-cluster-ip-range=10.0.0.0/24",
 		"--tls-cert-file=" + files.serving.cert,
 		"--tls-private-key-file=" + files.serving.key,
 		"--client-ca-file=" + files.clientCA,
-		"--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + files.serviceAccounts,
 		"--service-account-signing-key-file=" + files.serviceAccounts,
-		// It waits for a default service account, which a controller of the
-		// controller manager would make.
-		"--disable-admission-plugins=ServiceAccount",
 		"--allow-privileged=true",
 		// Ends open watches in a stop; by default each is waited for.
 		"--shutdown-watch-termination-grace-period=1s",
-	}, c.options.APIServerFlags...)
+	}
+	return append(append(flags, c.nodeFlags()...), c.options.APIServerFlags...)
 }

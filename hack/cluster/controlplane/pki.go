@@ -81,13 +81,14 @@ func selfSigned(name string, key *ecdsa.PrivateKey, now time.Time) ([]byte, erro
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
-// serving issues a certificate for a server on loopback. etcd is a client of
-// itself with the certificate it serves, so it is good for both.
-func (a *authority) serving(name string) (keyPair, error) {
+// serving issues a certificate for a server on loopback, and on the other
+// addresses and names. etcd is a client of itself with the certificate it
+// serves, so it is good for both.
+func (a *authority) serving(name string, addresses []net.IP, names ...string) (keyPair, error) {
 	return a.issue(pkix.Name{CommonName: name}, func(c *x509.Certificate) {
 		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-		c.DNSNames = []string{"localhost"}
-		c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+		c.DNSNames = append([]string{"localhost"}, names...)
+		c.IPAddresses = append([]net.IP{net.IPv4(127, 0, 0, 1)}, addresses...)
 	})
 }
 

@@ -42,6 +42,9 @@ type Options struct {
 	Kubeconfig string
 	// Port and EtcdPort are ports on 127.0.0.1; 0 stands for a free one.
 	Port, EtcdPort int
+	// Nodes makes it fit for nodes with pods; nil stands for one on loopback
+	// without any.
+	Nodes *Nodes
 	// UnsafeNoFsync lets etcd lose writes when the machine (not the process)
 	// dies. Faster, and right for all data that a test throws away.
 	UnsafeNoFsync bool
@@ -51,8 +54,18 @@ type Options struct {
 	Log io.Writer
 }
 
+// Nodes says how nodes and pods reach the API server, which then listens there
+// and not on loopback.
+type Nodes struct {
+	// Address is an IPv4 address of this machine.
+	Address string
+	// ServiceCIDR is where Services get their addresses, and ServiceIP is that
+	// of the API server itself: the first one in it.
+	ServiceCIDR, ServiceIP string
+}
+
 // ControlPlane is a running etcd and kube-apiserver. Both listen on 127.0.0.1
-// only and ask every client for a certificate or token.
+// only (but see Nodes) and ask every client for a certificate or token.
 type ControlPlane struct {
 	// Kubeconfig is the file with the kubeconfig of a member of
 	// system:masters, whom no RBAC rule limits; to be limited, impersonate.
@@ -104,7 +117,7 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 	if err := c.claimKubeconfig(c.options.Kubeconfig); err != nil {
 		return err
 	}
-	if c.files, err = c.dir.issue(clock.RealClock{}.Now()); err != nil {
+	if c.files, err = c.dir.issue(clock.RealClock{}.Now(), c.options.addresses()...); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready within %s", startTimeout))
@@ -136,7 +149,7 @@ func (c *ControlPlane) startProcesses(ctx context.Context) (err error) {
 		return err
 	}
 	c.etcdURL = fmt.Sprintf("https://127.0.0.1:%d", etcdPort)
-	c.Endpoint = fmt.Sprintf("https://127.0.0.1:%d", port)
+	c.Endpoint = fmt.Sprintf("https://%s:%d", c.options.address(), port)
 
 	c.etcd, err = startProcess(filepath.Join(c.options.Assets, etcd), c.dir.join("etcd.log"), c.etcdFlags()...)
 	if err != nil {

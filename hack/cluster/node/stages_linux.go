@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The program starts itself again in these roles, with the node's folder as argument.
+const (
+	stageLaunch  = "node-launch"  // becomes the first process inside
+	stageInit    = "node-init"    // is it: furnishes the namespaces and reaps orphans
+	stageRun     = "node-run"     // starts what runs there
+	stageExec    = "node-exec"    // becomes a program that was to be run inside
+	stageJanitor = "node-janitor" // stays outside and cleans up
+
+	// reportFD is the pipe to who started the node.
+	reportFD = 3
+)
+
+// IsStage reports whether a program was started by this package in one of its roles. It must then do nothing but call
+// Stage.
+func IsStage(args []string) bool {
+	if len(args) < 2 {
+		return false
+	}
+	switch args[0] {
+	case stageLaunch, stageInit, stageRun, stageExec, stageJanitor:
+		return true
+	}
+	return false
+}
+
+// Stage does what such a role takes. Those that become another program return only with an error.
+func Stage(args []string) error {
+	h := home{args[1]}
+	switch args[0] {
+	case stageLaunch:
+		return launch(h)
+	case stageInit:
+		return reported(initialize(h))
+	case stageRun:
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		return reported(serve(ctx, h))
+	case stageExec:
+		return enter(args[1], args[2:])
+	default:
+		return h.clean()
+	}
+}
+
+// launch waits until it is in the node's cgroups, makes them the roots of its own view, and becomes the first process.
+func launch(h home) error {
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return reported(fmt.Errorf("wait for the cgroups: %w", err))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return reported(err)
+	}
+	// A thread unshares for itself alone; what it becomes has it.
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return reported(fmt.Errorf("make a cgroup namespace: %w", err))
+	}
+	return reported(syscall.Exec(self, []string{self, stageInit, h.dir}, os.Environ()))
+}
+
+// reported tells an error to who started the node.
+func reported(err error) error {
+	if err != nil {
+		tell(report{Error: err.Error()})
+	}
+	return err
+}
+
+func tell(r report) {
+	text, err := json.Marshal(r)
+	if err == nil {
+		// Who started the node may have gone, and then this process is about to be killed.
+		_, _ = syscall.Write(reportFD, append(text, '\n'))
+	}
+}
+
+// initialize furnishes the namespaces, has another process run the node, and reaps orphans until that one ends: containers
+// leave theirs to the first process.
+func initialize(h home) error {
+	var c config
+	if err := h.load(settings, &c); err != nil {
+		return err
+	}
+	if err := errors.Join(furnish(c), connect()); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	// Not by os/exec, which would reap too.
+	pid, err := syscall.ForkExec(self, []string{self, stageRun, h.dir}, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{null.Fd(), os.Stdout.Fd(), os.Stderr.Fd(), reportFD},
+	})
+	if err != nil {
+		return fmt.Errorf("run the node: %w", err)
+	}
+	// The pipe ends with the process that writes to it.
+	if err := syscall.Close(reportFD); err != nil {
+		return fmt.Errorf("run the node: %w", err)
+	}
+	for {
+		var status syscall.WaitStatus
+		switch ended, err := syscall.Wait4(-1, &status, 0, nil); {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return fmt.Errorf("wait for processes: %w", err)
+		case ended == pid:
+			return fmt.Errorf("the node ended with status %d", status.ExitStatus())
+		}
+	}
+}
+
+// Command prepares a program that runs inside, in the current folder, with kubectl and ctr in its PATH and set up for the
+// node. The caller starts it; it doesn't outlive the node.
+func (n *Node) Command(ctx context.Context, args ...string) *exec.Cmd {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/"
+	}
+	pid, err := n.home.init()
+	cmd := exec.CommandContext(ctx, "nsenter", append([]string{
+		"--target", strconv.Itoa(pid), "--mount", "--net", "--pid", "--ipc", "--uts", "--cgroup", "--", n.binary, stageExec, dir,
+	}, args...)...)
+	if err != nil {
+		cmd.Err = err
+	}
+	cmd.Env = append(os.Environ(),
+		"KUBECONFIG="+n.Kubeconfig(), "NODE_LOGS="+n.Logs(),
+		"PATH="+n.config.NodeAssets+":"+n.config.Assets+":"+os.Getenv("PATH"),
+		"CONTAINERD_ADDRESS="+containerdSocket, "CONTAINERD_NAMESPACE=k8s.io",
+	)
+	return cmd
+}
+
+// enter becomes the program, in the folder.
+func enter(dir string, args []string) error {
+	if len(args) == 0 {
+		return errors.New("run inside: no program is named")
+	}
+	if err := os.Chdir(dir); err != nil {
+		return fmt.Errorf("run inside: %w", err)
+	}
+	path, err := exec.LookPath(args[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return fmt.Errorf("run inside: %w", err)
+	}
+	return syscall.Exec(path, args, os.Environ())
+}
