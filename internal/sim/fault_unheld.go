@@ -5,13 +5,19 @@ package sim
 import (
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/internal/sim/api"
 )
 
 const leftUnheld = "its Proxy went in the moment of its finalizer"
 
-// unheld is a Proxy that went in the moment of its finalizer, and by which process its machine is known.
+// unheld is a Proxy that went in the moment of its first finalizer, and which process is about to make its machine.
 type unheld struct {
 	at  time.Time
+	key types.NamespacedName
 	run int // World.born
 }
 
@@ -24,20 +30,29 @@ func unheldFaults() []kind {
 			return
 		}
 		c.after = func() error {
-			w.unheld[string(p.UID)] = unheld{w.now(), w.born}
+			w.vanished = true
 			w.orphans[string(p.UID)] = leftUnheld
+			if p.Annotations[v1alpha1.AnnotationIntent] == "" && p.Status.ProviderID == "" && !w.sentFor(string(p.UID)) {
+				w.unheld[string(p.UID)] = unheld{w.now(), c.key, w.born}
+			}
 			w.api.Drop(c.key)
 			return nil
 		}
 	}}}
 }
 
-// lawUnheld is stricter than L13: no sweep is needed where the process that asked for the machine is still there.
+// lawUnheld is stricter than L13: no sweep is needed where the process that asked for the machine is still there. A machine
+// that was seen before may be that of a Proxy which is only lost, and one whose Proxy's name was given to another isn't
+// remembered: those are the collector's.
 func lawUnheld() law {
 	return law{"L2 unheld", "who asked for a machine whose Proxy went in that moment removes it", plain(func(w *World, _ *call) string {
 		for _, i := range w.all {
 			u, ok := w.unheld[i.Tags.OwnerUID]
 			if !ok || u.run != w.born || !w.orphan(i) {
+				continue
+			}
+			if w.api.Newest(api.Proxies, u.key) != nil {
+				delete(w.unheld, i.Tags.OwnerUID)
 				continue
 			}
 			from := u.at

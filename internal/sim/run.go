@@ -43,7 +43,7 @@ func (l *Lab) Run(p Plan, m *Mutant, verbose bool) Result {
 	w.live()
 	r := Result{
 		Plan: p, Failure: w.failure, Reached: w.came || w.reached(), Twins: w.hadTwins, Hash: w.hash, Steps: w.ops, Ready: w.ready,
-		limit: w.beyond, Left: w.left, restarted: w.born > 1, vanished: len(w.unheld) > 0, End: w.end(), Creates: w.creates(), Trace: w.Trace(),
+		limit: w.beyond, Left: w.left, restarted: w.born > 1, vanished: w.vanished, End: w.end(), Creates: w.creates(), Trace: w.Trace(),
 	}
 	if w.settled > 0 {
 		r.Steps = w.ops[:w.settled]

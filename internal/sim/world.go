@@ -104,21 +104,22 @@ type World struct {
 	refused time.Time // until then every create is refused
 	blind   time.Time // until then no read shows a machine
 
-	made    map[string]*making
-	runs    map[providers.Ref]time.Time // since when each machine runs
-	told    map[reading]time.Time       // when the cloud last said that a machine runs at an address
-	all     []providers.Instance        // as they are after the newest step, but for those of others
-	foreign []providers.Ref             // machines of others, however they are labelled
-	others  int                         // of them, those that live
-	wiped   int                         // step at which a user wiped the ledger or the finalizer
-	wipedAt time.Time                   // and when
-	beyond  string                      // what can't be met, and happened here
-	orphans map[string]string           // UIDs of Proxies that went while nobody could know of their machines: why
-	left    string                      // why a machine was without its Proxy; empty: none was
-	planted int                         // orphans that were there before
-	copied  int                         // machines of others with our labels
-	unheld  map[string]unheld           // by UID of the Proxy
-	away    map[string]bool             // UIDs of Proxies that the API server has lost for a while
+	made     map[string]*making
+	runs     map[providers.Ref]time.Time // since when each machine runs
+	told     map[reading]time.Time       // when the cloud last said that a machine runs at an address
+	all      []providers.Instance        // as they are after the newest step, but for those of others
+	foreign  []providers.Ref             // machines of others, however they are labelled
+	others   int                         // of them, those that live
+	wiped    int                         // step at which a user wiped the ledger or the finalizer
+	wipedAt  time.Time                   // and when
+	beyond   string                      // what can't be met, and happened here
+	orphans  map[string]string           // UIDs of Proxies that went while nobody could know of their machines: why
+	left     string                      // why a machine was without its Proxy; empty: none was
+	planted  int                         // orphans that were there before
+	copied   int                         // machines of others with our labels
+	vanished bool                        // a Proxy went in the moment of a finalizer
+	unheld   map[string]unheld           // by UID of the Proxy
+	away     map[string]bool             // UIDs of Proxies that the API server has lost for a while
 
 	probes probing
 
