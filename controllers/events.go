@@ -21,6 +21,9 @@ func (r *ProxyReconciler) publish(ctx context.Context, base, p *v1alpha1.Proxy) 
 	detail := calls.Detail
 	calls.Detail = ""
 	prov := changed(base, p, v1alpha1.ConditionProvisioned)
+	if prov != nil && prov.Status == metav1.ConditionUnknown && prov.Reason == v1alpha1.ReasonProvisioning {
+		prov = nil // that nothing is known yet is no news; the next pass has some
+	}
 	stalled := changed(base, p, v1alpha1.ConditionStalled)
 	healthy := changed(base, p, v1alpha1.ConditionHealthy)
 	if healthy != nil && healthy.Reason == v1alpha1.ReasonProbing {

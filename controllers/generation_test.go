@@ -7,11 +7,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/internal/sim/cloud"
 )
+
+// TestThatNothingIsKnownYetIsNoNews: a first pass that has to wait for a list gave the user two Events Provisioning.
+func TestThatNothingIsKnownYetIsNoNews(t *testing.T) {
+	w := newWorld(t, cloud.Pod())
+	base := w.create("a")
+	waits := base.DeepCopy()
+	verdict{unknown: &cond{metav1.ConditionUnknown, v1alpha1.ReasonProvisioning, messageUnknown}}.apply(waits)
+	w.r.publish(t.Context(), base, waits)
+	require.Empty(t, w.events)
+	asked := waits.DeepCopy()
+	under(v1alpha1.ReasonProvisioning, messageProvisioning).apply(asked)
+	w.r.publish(t.Context(), waits, asked)
+	require.Len(t, w.events, 1)
+	require.Contains(t, w.events[0], v1alpha1.ReasonProvisioning)
+}
 
 // TestAnOldViewsStatusTellsItsGeneration has the spec edited, and observed by another leader, between the read and the
 // status write of a pass. What is written then must not pass for what the newest generation has come to.
