@@ -163,6 +163,7 @@ build: ## Build bin/proxy-operator
 .PHONY: run
 run: need-cluster build ## Run the manager here, with the local provider, against the cluster of your kubeconfig (Ctrl-C ends it)
 	$(LOCALBIN)/proxy-operator manager --config=config/local/operator.yaml --log-format=console \
+		--leader-elect --leader-election-namespace=default \
 		--metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081 \
 		--judge-bind-address=127.0.0.1:8082 --health-deny-cidr=169.254.0.0/16 $(ARGS)
 

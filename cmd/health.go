@@ -63,6 +63,9 @@ func (o *healthOptions) validate() error {
 			return fmt.Errorf("--%s=%s: write at least 100ms", flag, d)
 		}
 	}
+	if o.bootDeadline < 30*time.Second {
+		return fmt.Errorf("--boot-deadline=%s: write at least 30s, as for spec.bootDeadline", o.bootDeadline)
+	}
 	if o.timeout > o.interval {
 		return fmt.Errorf("--health-timeout=%s: write at most --health-interval, which is %s", o.timeout, o.interval)
 	}

@@ -232,6 +232,10 @@ func (r *ProxyReconciler) HealthHeld(ctx context.Context, pool string, held bool
 		kind, reason = corev1.EventTypeWarning, v1alpha1.ReasonRemediationHeld
 		note = "Many machines in " + pool + " turned unhealthy at once, which is hardly their own fault; none is replaced for it until 5 minutes have passed without more. Look at the network between operator, machines and targets."
 	}
+	if pool == poolExternal { // where nothing is replaced
+		log.FromContext(ctx).Info("many External proxies turned unhealthy at once, or have stopped to", "held", held)
+		return
+	}
 	log.FromContext(ctx).Info(note, "pool", pool, "held", held)
 	var list v1alpha1.ProxyList
 	if err := r.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

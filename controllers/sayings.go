@@ -15,7 +15,7 @@ func sayings() map[string]string {
 		v1alpha1.ReasonTLSError:          "TLS with the proxy itself doesn't succeed",
 		v1alpha1.ReasonAuthRequired:      "the proxy asks for credentials, and spec names none",
 		v1alpha1.ReasonAuthFailed:        "the proxy refuses the credentials of the Secret",
-		v1alpha1.ReasonRefused:           "a rule of the proxy forbids the request",
+		v1alpha1.ReasonRefused:           "the proxy refuses the request, or it isn't a proxy",
 		v1alpha1.ReasonProxyError:        "the proxy answers with an error of its own",
 		v1alpha1.ReasonTargetUnreachable: "the proxy says that it can't reach the target",
 		v1alpha1.ReasonTimeout:           "the proxy doesn't answer in time",

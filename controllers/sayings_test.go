@@ -49,6 +49,25 @@ func reasonsIn(t *testing.T, dir string) []string {
 	return out
 }
 
+// TestATargetThatNobodyReachesIsNamed: with a name mistyped in its URL a Proxy said for ever that no request had got
+// through, and not why.
+func TestATargetThatNobodyReachesIsNamed(t *testing.T) {
+	c := Vitals{Probed: true, Health: health.Unknown, Reason: v1alpha1.ReasonTargetUnreachable}.healthy()
+	require.Equal(t, metav1.ConditionUnknown, c.status)
+	require.Equal(t, v1alpha1.ReasonTargetUnreachable, c.reason)
+	require.Contains(t, c.message, "look at the target's URL")
+}
+
+// TestNothingExternalIsSaidToBeReplaced: there the guard against correlated failures has nothing to hold.
+func TestNothingExternalIsSaidToBeReplaced(t *testing.T) {
+	w := newWorld(t, cloud.Pod())
+	w.create("ext", func(p *v1alpha1.Proxy) {
+		p.Spec = v1alpha1.ProxySpec{Mode: v1alpha1.ModeExternal, Endpoint: &v1alpha1.Endpoint{Host: "192.0.2.1", Port: 3128}}
+	})
+	w.r.HealthHeld(t.Context(), poolExternal, true)
+	require.Empty(t, w.events)
+}
+
 func TestEveryReasonOfAProbeIsAWordOfTheAPIAndHasASaying(t *testing.T) {
 	words := reasonsIn(t, filepath.Join("..", "api", "v1alpha1"))
 	told := []string{string(probe.ReasonHealthy)}

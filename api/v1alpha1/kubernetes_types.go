@@ -48,7 +48,8 @@ type KubernetesPod struct {
 	// +optional
 	ImagePullSecrets []SecretRef `json:"imagePullSecrets,omitempty"`
 
-	// imagePullPolicy says when the image is pulled. As everywhere: Always for the tag latest, else IfNotPresent, if left out.
+	// imagePullPolicy says when the image is pulled. If left out: IfNotPresent for the operator's own image; for another, as
+	// everywhere, Always for the tag latest, else IfNotPresent.
 	// +optional
 	ImagePullPolicy *PullPolicy `json:"imagePullPolicy,omitempty"`
 

@@ -89,6 +89,9 @@ func container(own string, req providers.CreateRequest) corev1.Container {
 	if req.Image != "" {
 		return c
 	}
+	if c.ImagePullPolicy == "" { // for a tag like latest the API server would choose Always, whatever the node has
+		c.ImagePullPolicy = corev1.PullIfNotPresent
+	}
 	c.Image, c.Args = own, []string{"forward-proxy", fmt.Sprintf("--listen=:%d", req.Port), "--deny-local"}
 	if req.Username != "" {
 		c.Args = append(c.Args, "--auth-dir="+authDir)

@@ -64,6 +64,7 @@ func TestAMistakeEndsTheManagerWithOneLine(t *testing.T) {
 		"a target with a password":           {args: []string{"--health-target=http://user:secret@target/"}, want: []string{"--health-target", "without a user name"}},
 		"a target of another scheme":         {args: []string{"--health-target=ftp://target/"}, want: []string{"--health-target", "http or https"}},
 		"no time between probes":             {args: []string{"--health-interval=0s"}, want: []string{"--health-interval=0s", "at least 100ms"}},
+		"no time to boot":                    {args: []string{"--boot-deadline=1s"}, want: []string{"--boot-deadline=1s", "at least 30s"}},
 		"a word for a duration":              {args: []string{"--health-interval=often"}, want: []string{"--health-interval", `"often"`}},
 		"probes that overlap":                {args: []string{"--health-timeout=2s"}, want: []string{"--health-timeout=2s", "--health-interval", "1s"}},
 		"a budget beyond the whole":          {args: []string{"--disruption-budget=150%"}, want: []string{"--disruption-budget=150%", "10%"}},
