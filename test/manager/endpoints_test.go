@@ -138,7 +138,7 @@ func TestMetricsAreForThoseWhomTheAPIServerLetsIn(t *testing.T) {
 		require.Equal(c, http.StatusOK, status)
 		for _, want := range []string{
 			`proxy_operator_proxies{phase="Ready",provider="local"} 1`,
-			`proxy_operator_proxies{phase="Pending",provider=""} 1`,
+			`proxy_operator_proxies{phase="Unhealthy",provider=""} 1`,
 			`proxy_operator_proxies{phase="Pending",provider="local"} 1`,
 			`proxy_operator_replacements_total{reason="drift"} 1`,
 			`proxy_operator_provider_calls_total{class="OK",op="create",provider="local"} 2`,
