@@ -65,9 +65,10 @@ demo: build ## See it at work on this machine: a control plane, proxies, request
 ##@ Development
 
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Generate the CRD and the manager's role from the Go sources
+manifests: $(CONTROLLER_GEN) ## Generate the CRD and the manager's role from the Go sources, and of the chart what comes from these
 	@$(CONTROLLER_GEN) crd rbac:roleName=manager-role paths="./api/..." paths="./controllers/..." \
 		output:crd:artifacts:config=config/crd/bases output:rbac:artifacts:config=config/rbac
+	@$(GO) run ./hack/chart generate
 
 .PHONY: generate
 generate: $(CONTROLLER_GEN) ## Generate the DeepCopy methods of the API types
@@ -109,6 +110,12 @@ go-test: ## Run the Go tests alone, with the race detector (PKG=./controllers/..
 	@assets="$$($(GO) run ./hack/cluster assets)" && \
 	KUBEBUILDER_ASSETS="$$assets" $(GO) test -race -timeout=20m -coverprofile=cover.out $(TESTFLAGS) $(PKG)
 
+.PHONY: helm4-test
+helm4-test: ## Install, upgrade and uninstall the chart with Helm 4, which has a module of its own
+	@# Never from the cache: Go doesn't see that the chart, which is outside the module, has changed.
+	@assets="$$($(GO) run ./hack/cluster assets)" && \
+	KUBEBUILDER_ASSETS="$$assets" GOWORK=off $(GO) -C test/chart/helm4 test -count=1 -timeout=10m $(TESTFLAGS) ./...
+
 .PHONY: sim-slice
 sim-slice: ## Run 5,000 plans of the simulation and every mutant (go-test, under the race detector, runs fewer)
 	$(GO) test -count=1 ./internal/sim
@@ -146,7 +153,7 @@ e2e: $(KUSTOMIZE) ## Prove the image on a real node of our own (Linux, as root):
 	@$(LOCALBIN)/cluster up --node --audit-policy=test/e2e/audit-policy.yaml -- $(LOCALBIN)/e2e/e2e -image=$(IMG) $(E2EFLAGS)
 
 .PHONY: test
-test: verify lint-config lint vet go-test sim-slice soak-slice ## Run everything that must hold: verify, lint, vet, all Go tests, the simulation, a short soak; coverage in cover.out
+test: verify lint-config lint vet go-test helm4-test sim-slice soak-slice ## Run everything that must hold: verify, lint, vet, all Go tests, the simulation, a short soak; coverage in cover.out
 
 .PHONY: bench
 bench: build ## Measure what the project promises; one line for each promise
@@ -190,6 +197,10 @@ build-installer: manifests $(KUSTOMIZE) ## Write all that is to be installed to 
 	@mkdir -p dist
 	@($(render)) > dist/install.yaml
 	@echo "dist/install.yaml installs $(OVERLAY) with $(IMG)"
+
+.PHONY: chart
+chart: manifests ## Package the Helm chart into dist/
+	@$(GO) run ./hack/chart package dist
 
 ##@ Deployment
 

@@ -36,6 +36,6 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(managerCommand(), forwardProxyCommand(), judgeCommand())
+	root.AddCommand(managerCommand(), forwardProxyCommand(), judgeCommand(), uninstallCommand(), checkCommand())
 	return root
 }

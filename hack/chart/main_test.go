@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chart/loader"
+)
+
+const root = "../.."
+
+// copied is a copy of what the generator reads and writes.
+func copied(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, part := range []string{"charts", "config"} {
+		require.NoError(t, os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(root, part))))
+	}
+	return dir
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(raw)
+}
+
+func edit(t *testing.T, path, old, replacement string) {
+	t.Helper()
+	text := read(t, path)
+	require.Contains(t, text, old)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, old, replacement, 1)), 0o600))
+}
+
+func TestWhatIsGeneratedFollowsItsSources(t *testing.T) {
+	dir := copied(t)
+	edit(t, filepath.Join(dir, "config/crd/bases/crawl.proxy-operator.io_proxies.yaml"), "scope: Namespaced", "scope: Namespaced # {{ braces }}")
+	edit(t, filepath.Join(dir, "config/rbac/role.yaml"), "- patch\n", "- patch\n  - update\n")
+	edit(t, filepath.Join(dir, "charts/proxy-operator/values.yaml"), "instance: default", "instance: other")
+	require.NoError(t, run(dir, []string{"generate"}, nil))
+	templates := filepath.Join(dir, "charts/proxy-operator/templates")
+	require.Contains(t, read(t, filepath.Join(templates, "crds/crawl.proxy-operator.io_proxies.yaml")), `# {{ "{{" }} braces }}`)
+	require.Contains(t, read(t, filepath.Join(templates, "_rules.tpl")), "- update\n")
+	require.Contains(t, read(t, filepath.Join(dir, "charts/proxy-operator/README.md")), "| `instance` | `\"other\"` |")
+	for _, f := range []string{"templates/_rules.tpl", "README.md"} {
+		require.NotEqual(t, read(t, filepath.Join(root, "charts/proxy-operator", f)), read(t, filepath.Join(dir, "charts/proxy-operator", f)))
+	}
+}
+
+func TestAValueWithoutADescriptionIsRefused(t *testing.T) {
+	_, err := valueRows([]byte("# -- What it is.\na: 1\nb:\n  # Not described.\n  c: 2\n"))
+	require.EqualError(t, err, `line 5: b.c has no description: write one above it that begins with "# -- "`)
+	rows, err := valueRows([]byte("# About the file.\n\n# -- What it is,\n# at length: a | b.\na: {b: 1}\n"))
+	require.NoError(t, err)
+	require.Equal(t, "| `a` | `{\"b\":1}` | What it is, at length: a \\| b. |\n", rows)
+}
+
+func TestThePackageIsTheSameForTheSameFiles(t *testing.T) {
+	dir := copied(t)
+	packed := func(to string) []byte {
+		var out bytes.Buffer
+		require.NoError(t, run(dir, []string{"package", filepath.Join(dir, to)}, &out))
+		return []byte(read(t, strings.TrimSpace(out.String())))
+	}
+	first := packed("one")
+	later := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(dir, "charts/proxy-operator/values.yaml"), later, later))
+	require.Equal(t, first, packed("two"))
+	c, err := loader.LoadArchive(bytes.NewReader(first))
+	require.NoError(t, err)
+	require.Equal(t, "proxy-operator", c.Name())
+	for _, f := range c.Raw {
+		require.False(t, strings.HasPrefix(f.Name, "ci/"), f.Name)
+	}
+	require.Equal(t, read(t, filepath.Join(root, "charts/proxy-operator/values.schema.json")), string(c.Schema))
+}
+
+func TestWrongUsage(t *testing.T) {
+	for _, args := range [][]string{nil, {"generate", "x"}, {"package"}, {"lint"}} {
+		require.ErrorIs(t, run(root, args, nil), errUsage)
+	}
+}

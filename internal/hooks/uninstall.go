@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hooks is what a package manager runs beside the operator: before it removes it, and to test that it works.
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+)
+
+const (
+	lookEvery = 2 * time.Second // a machine takes longer to go
+	pageSize  = 500
+	named     = 10 // of the Proxies that are left, so many are named
+)
+
+// rollbackFirst is how values can be changed still. Helm refuses an upgrade of a release whose uninstallation has begun.
+const rollbackFirst = "before a value can be changed, helm rollback the release to its newest revision"
+
+// Policy tells what becomes of Proxies when the operator is removed.
+type Policy string
+
+const (
+	// Retain leaves them. It refuses to go on where there are some, for it is asked where the CRDs are about to go.
+	Retain Policy = "Retain"
+	// Delete deletes them while the operator still runs, so that it removes their machines.
+	Delete Policy = "Delete"
+)
+
+// Uninstall is what must be done before the operator is removed. Its client must be able to list and delete Proxies.
+type Uninstall struct {
+	Client client.Client
+	Clock  clock.Clock
+	Log    logr.Logger
+	Policy Policy
+	// Namespaces are those that the operator watches; none stands for all.
+	Namespaces []string
+	// Timeout bounds Delete.
+	Timeout time.Duration
+}
+
+// Run returns nil when the operator, and the CRDs too, may go without anything being lost. It may be called again. An error says what
+// is left and what to do.
+func (u *Uninstall) Run(ctx context.Context) error {
+	if u.Policy == Delete {
+		return u.delete(ctx)
+	}
+	left, err := u.proxies(ctx)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return fmt.Errorf("the CRDs are about to go, and with them %s, whose machines nobody would remove: delete them while the operator runs, then uninstall again; "+
+		"or set crds.keep=true or uninstall.policy=Delete; %s", said(left), rollbackFirst)
+}
+
+// delete asks for the deletion of every Proxy, and waits until the operator has let the last one go. One that somebody makes
+// meanwhile goes as well.
+func (u *Uninstall) delete(ctx context.Context) error {
+	deadline := u.Clock.Now().Add(u.Timeout)
+	told := -1
+	for {
+		left, err := u.proxies(ctx)
+		if err == nil {
+			err = u.deleteThese(ctx, left)
+		}
+		switch {
+		case apierrors.IsForbidden(err), ctx.Err() != nil:
+			return errors.Join(err, ctx.Err())
+		case err == nil && len(left) == 0:
+			u.Log.Info("no Proxy is left")
+			return nil
+		case !u.Clock.Now().Before(deadline):
+			return u.late(left, err)
+		case err != nil:
+			u.Log.Error(err, "trying again")
+		case len(left) != told:
+			u.Log.Info("waiting until the operator has removed the machines", "proxies", len(left))
+			told = len(left)
+		}
+		select {
+		case <-ctx.Done():
+		case <-u.Clock.After(lookEvery):
+		}
+	}
+}
+
+func (u *Uninstall) late(left []v1alpha1.Proxy, err error) error {
+	if err != nil {
+		return fmt.Errorf("after %s: %w; the operator is still installed: try again", u.Timeout, err)
+	}
+	return fmt.Errorf("after %s these are left: %s. The operator is still installed. See what holds them (kubectl describe proxy), then uninstall again; "+
+		"or set uninstall.timeout to more, or uninstall.policy=Retain to leave them and their machines; %s", u.Timeout, said(left), rollbackFirst)
+}
+
+// proxies lists those of the namespaces. Where there is no CRD there is none.
+func (u *Uninstall) proxies(ctx context.Context) ([]v1alpha1.Proxy, error) {
+	namespaces := u.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var all []v1alpha1.Proxy
+	for _, ns := range namespaces {
+		var page v1alpha1.ProxyList
+		for {
+			err := u.Client.List(ctx, &page, client.InNamespace(ns), client.Limit(pageSize), client.Continue(page.Continue))
+			if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, fmt.Errorf("list Proxies: %w", err)
+			}
+			all = append(all, page.Items...)
+			if page.Continue == "" {
+				break
+			}
+		}
+	}
+	return all, nil
+}
+
+func (u *Uninstall) deleteThese(ctx context.Context, proxies []v1alpha1.Proxy) error {
+	var errs []error
+	for i := range proxies {
+		p := &proxies[i]
+		if !p.DeletionTimestamp.IsZero() {
+			continue
+		}
+		// One that was made anew under the name is the next look's.
+		err := u.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			errs = append(errs, fmt.Errorf("delete Proxy %s: %w", client.ObjectKeyFromObject(p), err))
+		}
+	}
+	if len(errs) > 0 {
+		return errs[0] // the others are most often of the same kind
+	}
+	return nil
+}
+
+// said names Proxies, with what may hold each.
+func said(proxies []v1alpha1.Proxy) string {
+	names := make([]string, 0, named)
+	for i := range proxies {
+		if len(names) == named {
+			names = append(names, fmt.Sprintf("and %d more", len(proxies)-named))
+			break
+		}
+		name := client.ObjectKeyFromObject(&proxies[i]).String()
+		if ready := meta.FindStatusCondition(proxies[i].Status.Conditions, v1alpha1.ConditionReady); proxies[i].Annotations[v1alpha1.AnnotationPaused] == "true" {
+			name += " (paused)"
+		} else if ready != nil {
+			name += " (" + ready.Reason + ")"
+		}
+		names = append(names, name)
+	}
+	word := "Proxies "
+	if len(proxies) == 1 {
+		word = "Proxy "
+	}
+	return word + strings.Join(names, ", ")
+}
