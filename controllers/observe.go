@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/providers"
@@ -187,7 +189,9 @@ func (r *ProxyReconciler) look(
 			l.at = s.StartedAt
 		}
 		for _, i := range s.Of(string(p.UID)) {
-			l.found[i.Ref] = i
+			if r.owns(p, i) {
+				l.found[i.Ref] = i
+			}
 		}
 	}
 	return l, nil
@@ -218,9 +222,16 @@ func (r *ProxyReconciler) ask(ctx context.Context, p *v1alpha1.Proxy, l *look) e
 	return nil
 }
 
-// owns reports whether the instance is one that this installation made for the Proxy.
+// owns reports whether the instance is one that this installation made for the Proxy. The whole record must fit, not the UID
+// alone: who may make pods in another namespace could write one that takes the Proxy's place, or ends its machine.
 func (r *ProxyReconciler) owns(p *v1alpha1.Proxy, i providers.Instance) bool {
-	return providers.Selector{Installation: r.Installation, OwnerUID: string(p.UID)}.Matches(i.Tags) && i.Genuine()
+	return providers.Selector{Installation: r.Installation, OwnerUID: string(p.UID)}.Matches(i.Tags) && i.Genuine() &&
+		isOf(client.ObjectKeyFromObject(p), i)
+}
+
+// isOf reports whether the record names that Proxy, and an incarnation after which there can be another.
+func isOf(id types.NamespacedName, i providers.Instance) bool {
+	return i.Tags.Namespace == id.Namespace && i.Tags.Name == id.Name && i.Tags.Incarnation < maxIncarnation
 }
 
 // sort puts what was found in the order in which twins are judged.

@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,7 +32,7 @@ func (r *ProxyReconciler) gone(ctx context.Context, id types.NamespacedName) (ct
 	if live.UID == calls.Intent.UID {
 		return again(pollFirst), nil // the cache is behind
 	}
-	left, err := r.removeStray(ctx, calls)
+	left, err := r.removeStray(ctx, id, calls)
 	if err != nil || left {
 		return again(pollFirst), err
 	}
@@ -50,7 +51,7 @@ func (r *ProxyReconciler) forget(id types.NamespacedName) {
 }
 
 // removeStray tells one machine of the intent's owner to go, and reports whether there may be more to do.
-func (r *ProxyReconciler) removeStray(ctx context.Context, calls *Calls) (bool, error) {
+func (r *ProxyReconciler) removeStray(ctx context.Context, id types.NamespacedName, calls *Calls) (bool, error) {
 	in := calls.Intent
 	acc, ok := r.Providers[in.Account]
 	if !ok {
@@ -64,7 +65,7 @@ func (r *ProxyReconciler) removeStray(ctx context.Context, calls *Calls) (bool, 
 		return false, fmt.Errorf("list instances: %w", err)
 	}
 	for _, i := range s.Of(string(in.UID)) {
-		if i.State == providers.StateDeleting || calls.deletedWithin(i.Ref, acc.Provider.Traits().Lag+deleteAgain, r.Clock.Now()) {
+		if !isOf(id, i) || i.State == providers.StateDeleting || calls.deletedWithin(i.Ref, acc.Provider.Traits().Lag+deleteAgain, r.Clock.Now()) {
 			continue
 		}
 		log.FromContext(ctx).Info("asked an instance to go whose Proxy is gone", "providerID", i.Ref.String(), "uid", string(in.UID))
@@ -78,7 +79,7 @@ func (r *ProxyReconciler) removeStray(ctx context.Context, calls *Calls) (bool, 
 		return true, nil
 	}
 	// One that a list doesn't show for longer than lists lag is the collector's, if it comes at all.
-	return len(s.Of(string(in.UID))) > 0 || s.StartedAt.Before(in.At.Add(acc.Provider.Traits().Lag+confirmGap)), nil
+	return slices.ContainsFunc(s.Of(string(in.UID)), func(i providers.Instance) bool { return isOf(id, i) }) || s.StartedAt.Before(in.At.Add(acc.Provider.Traits().Lag+confirmGap)), nil
 }
 
 // stray returns what this process did for a Proxy that was gone before the pass after its first create. Of one whose machine was seen
