@@ -26,9 +26,10 @@ import (
 type budget struct {
 	mu    sync.Mutex
 	slots map[types.UID]slot
-	known map[string]bool      // namespaces whose slots were rebuilt after a start
-	fleet int                  // Managed Proxies of the namespace that was counted last
-	full  map[string]time.Time // until when nobody counts again in a namespace that had no slot left
+	known map[string]bool               // namespaces whose slots were rebuilt after a start
+	seen  map[string]map[types.UID]bool // by namespace, until it is known: those on which this process has made a pass
+	fleet int                           // Managed Proxies of the namespace that was counted last
+	full  map[string]time.Time          // until when nobody counts again in a namespace that had no slot left
 
 	limit map[string]int      // slots of a namespace, as of its last count
 	line  map[string][]waiter // who waits for one
@@ -83,6 +84,7 @@ func (b *budget) take(c claim) bool {
 	}
 	if !b.known[p.Namespace] {
 		b.known[p.Namespace] = true
+		delete(b.seen, p.Namespace)
 		if !c.unguarded[GuardSlotsRebuilt] {
 			b.rebuild(c.fleet, now)
 		}
@@ -152,12 +154,18 @@ func (b *budget) rebuild(fleet []v1alpha1.Proxy, now time.Time) {
 		}
 		provisioned := meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionProvisioned)
 		switch {
-		case reasonAt(p, v1alpha1.ConditionProvisioned) == v1alpha1.ReasonReplacing: // gone, and its successor not asked for
+		case replacing(p) && !provisioned: // gone, and its successor not asked for
 			b.slots[p.UID] = slot{p.Namespace, in.Incarnation, now}
 		case in.Incarnation > 1 && (!provisioned || prior(p) == "Unknown"): // the successor doesn't work yet
 			b.slots[p.UID] = slot{p.Namespace, in.Incarnation - 1, now}
 		}
 	}
+}
+
+// replacing reports whether a machine is gone or going, and its successor wasn't asked for; beside one that serves, that
+// another is wanted.
+func replacing(p *v1alpha1.Proxy) bool {
+	return reasonAt(p, v1alpha1.ConditionProvisioned) == v1alpha1.ReasonReplacing || reasonAt(p, v1alpha1.ConditionReconciling) == v1alpha1.ReasonReplacing
 }
 
 // voluntary reports whether the step takes down a machine that serves, or that did once, though it could stay.
@@ -186,15 +194,21 @@ func (r *ProxyReconciler) mayDisrupt(ctx context.Context, p *v1alpha1.Proxy, s S
 	case r.shut(p.Namespace, s):
 		return r.budget.waiting(), nil
 	case r.budget.isFull(p.Namespace, r.Clock.Now()) && !r.budget.has(p.UID):
+		if !r.budget.knows(p.Namespace) {
+			return r.budget.waiting(), nil
+		}
 		r.queueUp(ctx, p, st.Cause)
 		return driftPoll, nil
 	}
-	var fleet v1alpha1.ProxyList
-	if err := r.List(ctx, &fleet, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return 0, fmt.Errorf("list Proxies: %w", err)
+	fleet, err := r.fleet(ctx, p)
+	switch {
+	case err != nil:
+		return 0, err
+	case fleet == nil:
+		return r.budget.waiting(), nil
 	}
 	taken := r.budget.take(claim{
-		of: p, incarnation: s.newest(), fleet: fleet.Items, most: r.disruption(), stuck: r.stuck(), now: r.Clock.Now(), unguarded: r.Unguarded,
+		of: p, incarnation: s.newest(), fleet: fleet, most: r.disruption(), stuck: r.stuck(), now: r.Clock.Now(), unguarded: r.Unguarded,
 	})
 	if !taken {
 		r.queueUp(ctx, p, st.Cause)
@@ -203,6 +217,67 @@ func (r *ProxyReconciler) mayDisrupt(ctx context.Context, p *v1alpha1.Proxy, s S
 	r.budget.leave(client.ObjectKeyFromObject(p))
 	r.call(p.Namespace) // the count may have freed more than this one
 	return 0, nil
+}
+
+// fleet is all Proxies of the namespace; none: it isn't known yet who was taken down before. The slots are rebuilt from what
+// passes of this process have written of each Proxy, since the last process may have ended between a delete and its status.
+// And that is read past the cache, which may be from before.
+func (r *ProxyReconciler) fleet(ctx context.Context, asks *v1alpha1.Proxy) ([]v1alpha1.Proxy, error) {
+	fleet, err := r.fleetFrom(ctx, r.Client, asks.Namespace)
+	if err != nil || r.budget.knows(asks.Namespace) {
+		return fleet, err
+	}
+	if !r.off(GuardSlotsSeen) && r.budget.begins(asks, fleet, r.Clock.Now()) {
+		return nil, nil
+	}
+	if len(fleet) == 1 || r.off(GuardSlotsLive) { // alone: there is nobody to count
+		return fleet, nil
+	}
+	return r.fleetFrom(ctx, r.APIReader, asks.Namespace)
+}
+
+func (r *ProxyReconciler) fleetFrom(ctx context.Context, from client.Reader, namespace string) ([]v1alpha1.Proxy, error) {
+	ctx, cancel := r.within(ctx, callTimeout)
+	defer cancel()
+	var list v1alpha1.ProxyList
+	if err := from.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Proxies: %w", err)
+	}
+	return list.Items, nil
+}
+
+// passed notes that a pass on the Proxy has told what it saw, or that it can't.
+func (b *budget) passed(p *v1alpha1.Proxy) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.known[p.Namespace] {
+		return
+	}
+	if b.seen == nil {
+		b.seen = map[string]map[types.UID]bool{}
+	}
+	if b.seen[p.Namespace] == nil {
+		b.seen[p.Namespace] = map[types.UID]bool{}
+	}
+	b.seen[p.Namespace][p.UID] = true
+}
+
+// begins reports whether some of the namespace beside the one that asks had no pass by this process yet.
+func (b *budget) begins(asks *v1alpha1.Proxy, fleet []v1alpha1.Proxy, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range fleet {
+		p := &fleet[i]
+		if p.Name == asks.Name || p.Spec.Mode == v1alpha1.ModeExternal || !p.DeletionTimestamp.IsZero() || b.seen[p.Namespace][p.UID] {
+			continue
+		}
+		if b.full == nil {
+			b.full = map[string]time.Time{}
+		}
+		b.full[asks.Namespace], b.fleet = now.Add(countAgain), len(fleet)
+		return true
+	}
+	return false
 }
 
 // stuck is how long a slot is held though no successor can be made.
@@ -238,6 +313,13 @@ func (r *ProxyReconciler) shut(namespace string, s Seen) bool {
 var _ interface {
 	Shut(zone, namespace string) bool
 } = (*providers.Guarded)(nil)
+
+// knows reports whether the namespace's slots were rebuilt.
+func (b *budget) knows(namespace string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.known[namespace]
+}
 
 func (b *budget) has(uid types.UID) bool {
 	b.mu.Lock()

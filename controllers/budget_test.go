@@ -135,17 +135,19 @@ func TestANewProcessFindsTheSlotsOfTheLast(t *testing.T) {
 		p    v1alpha1.Proxy
 		want int64 // the incarnation that was taken down; 0: no slot
 	}{
-		"one that is Ready has none":                 {"it is served", member("a", 3), 0},
-		"one whose machine goes has one":             {"its successor isn't asked for yet", member("a", 3, down(v1alpha1.ReasonReplacing)), 3},
-		"one whose successor was asked for has one":  {"it isn't served", member("a", 3, down(v1alpha1.ReasonProvisioning)), 2},
-		"one whose successor never worked has one":   {"or a bad rollout would go on after a restart", member("a", 3, unwell(metav1.ConditionUnknown)), 2},
-		"one whose successor worked once has none":   {"the rollout is done; what ails it is another matter", member("a", 3, unwell(metav1.ConditionFalse)), 0},
-		"one whose first machine boots has none":     {"nothing was taken down", member("a", 1, down(v1alpha1.ReasonProvisioning)), 0},
-		"one whose first machine goes has one":       {"it was taken down", member("a", 1, down(v1alpha1.ReasonReplacing)), 1},
-		"one whose successor finds no place has one": {"it isn't served; the slot is over when that lasts", member("a", 3, down(v1alpha1.ReasonQuotaExceeded)), 2},
-		"one that never had a machine has none":      {"there is no intent", member("a", 0, down(v1alpha1.ReasonProvisioning), func(p *v1alpha1.Proxy) { p.Annotations = nil }), 0},
-		"one that is deleted has none":               {"it won't have a successor", member("a", 3, down(v1alpha1.ReasonReplacing), leavingNow), 0},
-		"one that somebody else runs has none":       {"nobody of ours takes it down", member("a", 3, down(v1alpha1.ReasonReplacing), externalOne), 0},
+		"one that is Ready has none":                     {"it is served", member("a", 3), 0},
+		"one whose machine goes has one":                 {"its successor isn't asked for yet", member("a", 3, down(v1alpha1.ReasonReplacing)), 3},
+		"one whose successor was asked for has one":      {"it isn't served", member("a", 3, down(v1alpha1.ReasonProvisioning)), 2},
+		"one whose successor never worked has one":       {"or a bad rollout would go on after a restart", member("a", 3, unwell(metav1.ConditionUnknown)), 2},
+		"one whose successor worked once has none":       {"the rollout is done; what ails it is another matter", member("a", 3, unwell(metav1.ConditionFalse)), 0},
+		"one whose first machine boots has none":         {"nothing was taken down", member("a", 1, down(v1alpha1.ReasonProvisioning)), 0},
+		"one whose first machine goes has one":           {"it was taken down", member("a", 1, down(v1alpha1.ReasonReplacing)), 1},
+		"one whose successor finds no place has one":     {"it isn't served; the slot is over when that lasts", member("a", 3, down(v1alpha1.ReasonQuotaExceeded)), 2},
+		"one whose successor's turn hasn't come has one": {"its first machine is gone, and the ledger tells of that", member("a", 1, down(v1alpha1.ReasonProvisioning), says(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonReplacing)), 1},
+		"one that serves until there is a slot has none": {"it isn't Ready, and nobody took it down", member("a", 1, unwell(metav1.ConditionFalse), says(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonReplacing)), 0},
+		"one that never had a machine has none":          {"there is no intent", member("a", 0, down(v1alpha1.ReasonProvisioning), func(p *v1alpha1.Proxy) { p.Annotations = nil }), 0},
+		"one that is deleted has none":                   {"it won't have a successor", member("a", 3, down(v1alpha1.ReasonReplacing), leavingNow), 0},
+		"one that somebody else runs has none":           {"nobody of ours takes it down", member("a", 3, down(v1alpha1.ReasonReplacing), externalOne), 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

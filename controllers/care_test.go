@@ -84,7 +84,7 @@ func TestCondemnedAt(t *testing.T) {
 		"a machine that ran and boots again has its time again": {
 			why: "the restart of a node is no reason to make all its machines anew",
 			seen: cared("", time.Hour).with(boots, func(s *Seen) {
-				s.Calls.Ran, s.Calls.RanUntil = ran{s.Instances[0], noon.Add(-50 * time.Minute)}, noon.Add(-time.Minute)
+				s.Calls.Ran, s.Calls.RanUntil = ran{instance: s.Instances[0], at: noon.Add(-50 * time.Minute)}, noon.Add(-time.Minute)
 			}), want: doom{noon.Add(9 * time.Minute), CauseBoot},
 		},
 		"that another machine ran is no excuse": {

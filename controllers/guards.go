@@ -17,6 +17,8 @@ const (
 	GuardDeadline     Guard = "nothing is sent after the intent's deadline"
 	GuardBudget       Guard = "a namespace has a budget for machines that are taken down by choice"
 	GuardSlotsRebuilt Guard = "a new process knows who was taken down before it"
+	GuardSlotsLive    Guard = "who was taken down before is read live"
+	GuardSlotsSeen    Guard = "nobody is taken down before each Proxy had a pass"
 	GuardSlotFreed    Guard = "whose successor works gives its slot back"
 	GuardHealthHeld   Guard = "many that fall ill at once aren't replaced for it"
 	GuardBootBackoff  Guard = "the boot deadline doubles"

@@ -79,6 +79,9 @@ func (r *ProxyReconciler) vitals(p *v1alpha1.Proxy, s Seen) Vitals {
 	if i.Port == 0 {
 		sub.Proxy.Port = int(s.Want.Material.Port)
 	}
+	if !sameAddress(p, i) {
+		sub.Prior, sub.PriorReason, sub.PriorExitIP = health.Unknown, "", ""
+	}
 	known, ok := r.Health.Verdict(string(p.UID))
 	switch {
 	case s.Want.Problem == nil && !s.Want.drifted(*i):
@@ -86,7 +89,9 @@ func (r *ProxyReconciler) vitals(p *v1alpha1.Proxy, s Seen) Vitals {
 	case !ok || known.Incarnation != i.Tags.Incarnation:
 		r.Health.Forget(string(p.UID))
 		v.NoTargets = len(sub.Targets) == 0
-		v.recall(p, i.Tags.Incarnation)
+		v.recall(p, i)
+	case known.Hearsay: // a view from before that began it
+		v.recall(p, i)
 	}
 	r.heard(p, &v, i.Tags.Incarnation)
 	v.Held = r.Health.Held(sub.Pool)
@@ -94,10 +99,10 @@ func (r *ProxyReconciler) vitals(p *v1alpha1.Proxy, s Seen) Vitals {
 }
 
 // recall takes what status says of that very machine.
-func (v *Vitals) recall(p *v1alpha1.Proxy, incarnation int64) {
+func (v *Vitals) recall(p *v1alpha1.Proxy, i *providers.Instance) {
 	v.Health = health.Unknown
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionHealthy)
-	if was := prior(p); was != health.Unknown && sameInstance(p, incarnation) {
+	if was := prior(p); was != health.Unknown && sameAddress(p, i) {
 		v.Health, v.Reason, v.Since, v.ExitIP = was, c.Reason, c.LastTransitionTime.Time, p.Status.ExitIP
 	}
 }
@@ -120,6 +125,9 @@ func (r *ProxyReconciler) externalVitals(p *v1alpha1.Proxy, username, password s
 		return v
 	}
 	sub := r.subject(p, username, password)
+	if p.Status.ObservedGeneration != p.Generation {
+		sub.Prior, sub.PriorReason, sub.PriorExitIP = health.Unknown, "", ""
+	}
 	sub.Pool = poolExternal
 	e := p.Spec.Endpoint
 	sub.Proxy.Host, sub.Proxy.Port, sub.Proxy.Protocol = e.Host, int(e.Port), probe.HTTP
@@ -172,10 +180,11 @@ func (r *ProxyReconciler) watch(p *v1alpha1.Proxy, s health.Subject) bool {
 // status says so of that very machine. Unknown is what status says of one that never worked.
 func (r *ProxyReconciler) heard(p *v1alpha1.Proxy, v *Vitals, incarnation int64) {
 	calls := r.memory.of(p)
-	if known, ok := r.Health.Verdict(string(p.UID)); ok && known.Incarnation == incarnation {
+	recalled := v.Health == health.Healthy || v.Health == health.Unhealthy
+	if known, ok := r.Health.Verdict(string(p.UID)); ok && known.Incarnation == incarnation && (!known.Hearsay || !recalled) {
 		v.Health, v.Reason, v.Since, v.ExitIP = known.Health, string(known.Reason), known.Since, known.ExitIP
 	}
-	if v.Health == health.Healthy || (prior(p) != health.Unknown && sameInstance(p, incarnation)) {
+	if v.Health == health.Healthy || worked(p, incarnation) {
 		calls.Booted, calls.BootedIs = incarnation, true
 	}
 	v.Booted = calls.BootedIs && calls.Booted == incarnation
@@ -195,11 +204,21 @@ func prior(p *v1alpha1.Proxy) health.Health {
 	}
 }
 
+// worked reports whether status says that requests got through that very machine once.
+func worked(p *v1alpha1.Proxy, incarnation int64) bool {
+	return prior(p) != health.Unknown && sameInstance(p, incarnation)
+}
+
 func sameInstance(p *v1alpha1.Proxy, incarnation int64) bool {
 	if p.Status.Instance == nil {
 		return incarnation == 0
 	}
 	return p.Status.Instance.Incarnation == incarnation
+}
+
+// sameAddress reports whether what status says is of this machine at the address where it is now.
+func sameAddress(p *v1alpha1.Proxy, i *providers.Instance) bool {
+	return sameInstance(p, i.Tags.Incarnation) && p.Status.IP == i.IP
 }
 
 // unwatch ends the probes of a Proxy.

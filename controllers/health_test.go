@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,6 +26,7 @@ type doctor struct {
 	verdicts map[string]health.Verdict
 	answer   func(health.Subject) health.Verdict // of who was not judged yet; nil: Healthy
 	held     map[string]bool
+	forgot   int // how often a watch ended
 }
 
 func (d *doctor) Watch(s health.Subject) {
@@ -40,10 +40,14 @@ func (d *doctor) Watch(s health.Subject) {
 		v = d.answer(s)
 	}
 	v.UID, v.Incarnation, v.Since = s.UID, s.Incarnation, d.w.clock.Now()
+	v.Hearsay = v.Health == health.Unknown
 	d.verdicts[s.UID] = v
 }
 
 func (d *doctor) Forget(uid string) {
+	if _, ok := d.watched[uid]; ok {
+		d.forgot++
+	}
 	delete(d.watched, uid)
 	delete(d.verdicts, uid)
 }
@@ -260,67 +264,6 @@ func TestACloudInitThatDoesNotWorkBurnsNoMoney(t *testing.T) {
 	w.edit("px", func(p *v1alpha1.Proxy) { p.Spec.Labels = map[string]v1alpha1.LabelValue{"mended": "yes"} })
 	w.ready("px")
 	require.Zero(t, readIntent(w.get("px")).Boots, "other inputs begin anew")
-}
-
-func TestARestartDoesNotCallAHealthyFleetUnhealthy(t *testing.T) {
-	w, _ := probed(t, cloud.Pod())
-	w.create("px")
-	p := w.ready("px")
-	w.restart()
-	d := w.probes()
-	d.answer = func(s health.Subject) health.Verdict {
-		return health.Verdict{Health: s.Prior, Reason: s.PriorReason, ExitIP: s.PriorExitIP}
-	}
-	for range 3 {
-		_, err := w.tick("px")
-		require.NoError(t, err)
-	}
-	require.Equal(t, p.ResourceVersion, w.get("px").ResourceVersion, "the new process begins with what status says")
-	d.falls(p, probe.ReasonTimeout)
-	w.until("px", func() bool { return w.cloud.Deletes(string(p.UID)) == 1 })
-	require.Equal(t, "unhealthy", causeTold(w), "and knows that traffic got through it once")
-}
-
-// A new process doesn't know the credentials of a machine that was made from others than the Secret has now.
-func TestARestartDoesNotCallAMachineUnhealthyForItsOldCredentials(t *testing.T) {
-	cases := map[string]func(*world){
-		"the Secret was rotated": func(w *world) { w.secret("login", map[string]string{"username": "crawler", "password": "new-new"}) },
-		"the Secret is gone": func(w *world) {
-			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "login"}}
-			require.NoError(w.t, w.api.Delete(w.t.Context(), s))
-		},
-	}
-	for name, change := range cases {
-		t.Run(name, func(t *testing.T) {
-			w, _ := probed(t, cloud.Pod())
-			w.secret("login", map[string]string{"username": "crawler", "password": "old-old"})
-			w.create("px", func(p *v1alpha1.Proxy) {
-				p.Spec.Auth = &v1alpha1.Auth{SecretRef: v1alpha1.SecretRef{Name: "login"}}
-			})
-			old := w.ready("px")
-			w.restart()
-			change(w)
-			d := w.probes()
-			d.answer = func(s health.Subject) health.Verdict {
-				if s.Incarnation == 1 && s.Proxy.Password != "old-old" {
-					return health.Verdict{Health: health.Unhealthy, Reason: probe.ReasonAuthFailed}
-				}
-				return health.Verdict{Health: health.Healthy, Reason: probe.ReasonHealthy, ExitIP: "198.51.100.7"}
-			}
-			for range 5 {
-				_, err := w.tick("px")
-				require.NoError(t, err)
-				p := w.get("px")
-				if p.Status.ProviderID != old.Status.ProviderID || p.Status.IP == "" {
-					break // replaced
-				}
-				require.Equal(t, "True/Created", statusOf(p, v1alpha1.ConditionReady))
-				require.Equal(t, "True/Healthy", statusOf(p, v1alpha1.ConditionHealthy))
-				require.Equal(t, old.Status.ExitIP, p.Status.ExitIP)
-			}
-			require.NotContains(t, fmt.Sprint(w.events), v1alpha1.ReasonAuthFailed)
-		})
-	}
 }
 
 // causeTold is the cause of the newest replacement that Events tell of.

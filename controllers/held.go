@@ -56,7 +56,7 @@ func (r *ProxyReconciler) held(ctx context.Context, p *v1alpha1.Proxy, account s
 	m := heldRemedy(pe)
 	log.FromContext(ctx).V(1).Info("create is held back", "code", pe.Code, "after", pe.RetryAfter)
 	c := &cond{metav1.ConditionFalse, m.reason, fmt.Sprintf("Account %q %s", account, m.message)}
-	verdict{provisioned: c, reconciling: c}.apply(p)
+	verdict{provisioned: c, reconciling: c}.withoutSuccessor(p).apply(p)
 	res := again(pe.RetryAfter)
 	res.Priority = ptr.To(priorityWaiting)
 	return res, nil

@@ -63,6 +63,14 @@ func TestAnOldReadOfAMachineThatRanIsNotBelievedWhileReadsLag(t *testing.T) {
 	require.Equal(t, running, c.remember(running, time.Minute, noon))
 	require.Equal(t, running, c.remember(booting, time.Minute, noon.Add(time.Minute)))
 	require.Equal(t, booting, c.remember(booting, time.Minute, noon.Add(61*time.Second)), "by now it must be true")
+
+	moved := running
+	moved.IP = "192.0.2.99"
+	later := noon.Add(time.Hour)
+	require.Equal(t, moved, c.remember(moved, time.Minute, later))
+	require.Equal(t, moved, c.remember(running, time.Minute, later.Add(time.Second)), "a list with the address of before is an old one")
+	require.Equal(t, moved, c.remember(booting, time.Minute, later.Add(time.Second)))
+	require.Equal(t, running, c.remember(running, time.Minute, later.Add(61*time.Second)), "by now it must be true")
 }
 
 func TestLooksFromBeforeACreateProveNothing(t *testing.T) {

@@ -253,25 +253,38 @@ func (c *Calls) looked(empty bool, at time.Time) {
 	}
 }
 
-// ran is an instance as it was when it was first seen running.
+// ran is an instance as it was when it was first seen running, at the address that it has.
 type ran struct {
 	instance providers.Instance
 	at       time.Time
+	before   string // the address that it had until then
 }
 
 // remember returns the instance, or what it was known to be by a newer read: for as long as reads lag, one that says
-// Provisioning of a machine that was seen running is an old one, and must not take Ready away again.
+// Provisioning of a machine that was seen running, or has the address of before, is an old one, and must not take Ready away
+// again.
 func (c *Calls) remember(i providers.Instance, lag time.Duration, now time.Time) providers.Instance {
 	switch {
-	case i.State == providers.StateRunning && c.Ran.instance.Ref != i.Ref:
-		c.Ran = ran{i, now}
-	case i.State == providers.StateProvisioning && c.Ran.instance.Ref == i.Ref && now.Sub(c.Ran.at) <= lag:
+	case c.Ran.newer(i, lag, now):
 		return c.Ran.instance
+	case i.State != providers.StateRunning:
+		return i
+	case c.Ran.instance.Ref != i.Ref:
+		c.Ran = ran{instance: i, at: now}
+	case c.Ran.instance.IP != i.IP:
+		c.Ran = ran{instance: i, at: now, before: c.Ran.instance.IP}
 	}
-	if i.State == providers.StateRunning && c.Ran.instance.Ref == i.Ref {
-		c.RanUntil = now
-	}
+	c.RanUntil = now
 	return i
+}
+
+// newer reports whether what is remembered is newer than a read that says otherwise.
+func (r ran) newer(i providers.Instance, lag time.Duration, now time.Time) bool {
+	if r.instance.Ref != i.Ref || now.Sub(r.at) > lag {
+		return false
+	}
+	moved := r.instance.IP != i.IP && r.before == i.IP
+	return i.State == providers.StateProvisioning || i.State == providers.StateRunning && moved
 }
 
 // hold puts off creates made from these inputs.

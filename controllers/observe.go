@@ -130,6 +130,9 @@ func (r *ProxyReconciler) rests(ctx context.Context, p *v1alpha1.Proxy, want Wan
 		return nil, nil //nolint:nilnil // it doesn't rest
 	}
 	l.sort()
+	for n, i := range l.instances { // who calls a machine not running by an old list, ends its probes
+		l.instances[n] = calls.remember(i, l.traits[i.Ref.Account].Lag, l.at)
+	}
 	s := see(p, want, l, calls.snapshot())
 	s.Now = r.Clock.Now() // a machine at rest is there; the age of the list counts only for what isn't
 	s.Vitals = r.vitals(p, s)
@@ -139,9 +142,6 @@ func (r *ProxyReconciler) rests(ctx context.Context, p *v1alpha1.Proxy, want Wan
 	calls.own(recorded, l.found)
 	if len(s.Instances) > 0 {
 		calls.looked(false, l.at)
-	}
-	for _, i := range s.Instances {
-		calls.remember(i, 0, l.at)
 	}
 	return &s, nil
 }

@@ -111,6 +111,9 @@ func report(p *v1alpha1.Proxy, s Seen, st Step) {
 	if s.Blind != "" {
 		v.stalled = &cond{metav1.ConditionTrue, v1alpha1.ReasonPermanentError, blindMessage(s.Blind, s.Deleting)}
 	}
+	if st.Keep == nil && st.Do == Wait && !s.Deleting {
+		v = v.withoutSuccessor(p)
+	}
 	if v.provisioned != nil && !s.Deleting {
 		v = s.Vitals.weigh(v)
 	}
@@ -159,6 +162,17 @@ func leaving(s Seen, st Step) verdict {
 func under(reason, message string) verdict {
 	c := &cond{metav1.ConditionFalse, reason, message}
 	return verdict{provisioned: c, reconciling: c}
+}
+
+// withoutSuccessor keeps to be read in Reconciling that a machine is gone and its successor wasn't asked for, whatever it is
+// that keeps it waiting. The ledger tells of the machine that is gone, as it does while that one boots: a process that
+// begins now would give the place of a first machine in the budget to another.
+func (v verdict) withoutSuccessor(p *v1alpha1.Proxy) verdict {
+	was := replacing(p) || meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionProvisioned)
+	if was && v.reconciling != nil && v.provisioned != nil && v.provisioned.status != metav1.ConditionTrue {
+		v.reconciling = &cond{v.reconciling.status, v1alpha1.ReasonReplacing, v.reconciling.message}
+	}
+	return v
 }
 
 // serving is the verdict on a Proxy whose machine runs, whatever else is to be done. That another one is wanted doesn't

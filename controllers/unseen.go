@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
-	"github.com/proxy-operator/proxy-operator/internal/health"
 )
 
 // unseen completes the verdict of a pass whose look at the cloud failed with what this process's probes say of the machine
@@ -18,7 +17,7 @@ func (r *ProxyReconciler) unseen(p *v1alpha1.Proxy, v verdict) verdict {
 		return v
 	}
 	incarnation := p.Status.Instance.Incarnation
-	if known, ok := r.Health.Verdict(string(p.UID)); !ok || known.Incarnation != incarnation || known.Health == health.Unknown {
+	if known, ok := r.Health.Verdict(string(p.UID)); !ok || known.Incarnation != incarnation || known.Hearsay {
 		return v
 	}
 	vitals := Vitals{Probed: true}
@@ -26,9 +25,12 @@ func (r *ProxyReconciler) unseen(p *v1alpha1.Proxy, v verdict) verdict {
 	before := reasonAt(p, v1alpha1.ConditionHealthy)
 	v.provisioned = &cond{was.Status, was.Reason, was.Message}
 	v = vitals.weigh(v)
-	for kind, c := range map[string]*cond{v1alpha1.ConditionReconciling: v.reconciling, v1alpha1.ConditionStalled: v.stalled} {
-		if v.leave && reasonAt(p, kind) == before { // it told of what is known no more
-			whileTrue(p, kind, c)
+	for _, told := range []struct {
+		kind string
+		is   *cond
+	}{{v1alpha1.ConditionReconciling, v.reconciling}, {v1alpha1.ConditionStalled, v.stalled}} { // in this order: conditions are a list
+		if v.leave && reasonAt(p, told.kind) == before { // it told of what is known no more
+			whileTrue(p, told.kind, told.is)
 		}
 	}
 	return v

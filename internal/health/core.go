@@ -115,7 +115,7 @@ func newCore() *core {
 func (c *core) watch(in Subject, now time.Time) bool {
 	in = in.withDefaults()
 	old := c.subjects[in.UID]
-	if old != nil && sameSubject(&old.Subject, &in) {
+	if old != nil && sameSubject(&old.Subject, &in) && !old.learns(&in) {
 		return false
 	}
 	c.epochs++
@@ -139,11 +139,13 @@ func (c *core) begin(s, old *subject, now time.Time) time.Time {
 	switch {
 	case old != nil && sameMachine(&old.Subject, &s.Subject):
 		s.standing = old.standing
+		if old.learns(&s.Subject) {
+			s.recall(now)
+		}
 		s.rounds, s.slow = old.rounds, old.slow
 		return old.due
 	case old == nil && s.Prior != "" && s.Prior != Unknown:
-		s.health, s.reason, s.exit = s.Prior, s.PriorReason, exit{shown: s.PriorExitIP}
-		s.open = s.PriorReason == probe.ReasonOpenProxy && s.CheckOpen
+		s.recall(now)
 		return now.Add(part(s.Interval, share(c.seed, s.UID, 0)))
 	}
 	if c.first.Before(now) {
@@ -152,6 +154,18 @@ func (c *core) begin(s, old *subject, now time.Time) time.Time {
 	at := c.first
 	c.first = at.Add(firstGap)
 	return at
+}
+
+// recall takes what status says.
+func (s *subject) recall(now time.Time) {
+	s.health, s.reason, s.exit, s.since = s.Prior, s.PriorReason, exit{shown: s.PriorExitIP}, now
+	s.open = s.PriorReason == probe.ReasonOpenProxy && s.CheckOpen
+}
+
+// learns reports whether in says of the machine what isn't known: the process began with an older view of status, and its
+// own rounds have decided nothing yet.
+func (s *subject) learns(in *Subject) bool {
+	return !s.own && in.Prior != "" && in.Prior != Unknown && in.Prior != s.health && sameMachine(&s.Subject, in)
 }
 
 // forget ends the watch. What is under way is dropped.
@@ -261,7 +275,7 @@ func (c *core) tell(s *subject, was standing, now time.Time) {
 func (s *subject) verdict() Verdict {
 	return Verdict{
 		UID: s.UID, Incarnation: s.Incarnation, Health: s.health, Reason: s.reason,
-		ExitIP: s.exit.shown, Anonymity: s.anonymity, Since: s.since,
+		ExitIP: s.exit.shown, Anonymity: s.anonymity, Since: s.since, Hearsay: !s.own,
 	}
 }
 

@@ -93,7 +93,7 @@ func New(o Options) *Engine {
 }
 
 // Watch begins to probe a subject, or goes on with what has changed; the same again costs a comparison. Another incarnation
-// or endpoint begins anew, as Unknown; other changes keep the verdict. Results of what was before are dropped. Changed isn't
+// or endpoint begins anew, as Unknown; other changes keep the verdict, but for another Prior where there is nothing but hearsay. Results of what was before are dropped. Changed isn't
 // called for it.
 func (e *Engine) Watch(s Subject) {
 	now := e.opts.Clock.Now()

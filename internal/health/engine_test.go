@@ -69,6 +69,8 @@ func TestWatchingTheSameAgainChangesNothing(t *testing.T) {
 	s := subjectOf("p0")
 	s.Targets[0].ExpectStatus = []int{200}
 	w.engine.Watch(s)
+	w.run(t, time.Second)
+	require.Equal(t, Healthy, w.health("p0"))
 	before, _ := w.engine.NextDue()
 	epoch := w.engine.core.epochs
 	again := subjectOf("p0")

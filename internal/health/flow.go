@@ -31,7 +31,8 @@ func (c *core) link(s *subject, now time.Time) {
 		c.pools[p.name] = p
 		c.poolList = append(c.poolList, p)
 	}
-	fallen := s.health == Unhealthy && c.subjects[s.UID] == nil
+	old := c.subjects[s.UID]
+	fallen := s.health == Unhealthy && (old == nil || old.health != Unhealthy)
 	p.join(s.UID, fallen, now)
 	c.subjects[s.UID] = s
 }

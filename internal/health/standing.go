@@ -13,6 +13,7 @@ type standing struct {
 	health    Health
 	reason    probe.Reason
 	since     time.Time // of health
+	own       bool      // rounds have decided it; else it is what status said, or Unknown
 	anonymity string
 	exit      exit
 
@@ -51,6 +52,7 @@ func (s standing) needed(t thresholds, now time.Time) int {
 // after returns the standing after one more round.
 func (s standing) after(f finding, t thresholds, now time.Time) standing {
 	s = s.counted(f, now)
+	s.own = s.own || f.kind == good || s.bad >= t.failure
 	switch {
 	case f.kind == bad && s.health != Unhealthy && s.bad >= t.failure:
 		return s.fall(f.reason, now)
@@ -90,7 +92,7 @@ func (s standing) healed(t thresholds, now time.Time) bool {
 // stays so until a look says otherwise.
 func (s standing) opened(open bool, now time.Time) standing {
 	wasOpen := s.open
-	s.open = open
+	s.open, s.own = open, s.own || open
 	switch {
 	case open && s.health != Unhealthy:
 		return s.fall(probe.ReasonOpenProxy, now)

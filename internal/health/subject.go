@@ -38,7 +38,8 @@ type Subject struct {
 	FailureThreshold, SuccessThreshold int           // rounds in a row; less than 1 counts as 1
 	CheckOpen                          bool          // the proxy asks for credentials, so it must refuse who has none
 
-	// What status said before a restart. It counts only when this process sees the UID for the first time.
+	// What status says of that very machine. It counts as long as the rounds of this process have decided nothing: a view may
+	// have been old at first.
 	Prior       Health
 	PriorReason probe.Reason
 	PriorExitIP string
@@ -53,6 +54,7 @@ type Verdict struct {
 	ExitIP      string       // empty: unknown, or another with every request
 	Anonymity   string
 	Since       time.Time // of Health
+	Hearsay     bool      // no round has decided it yet: it is what status said, or Unknown
 }
 
 func (s Subject) withDefaults() Subject {

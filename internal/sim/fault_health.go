@@ -22,7 +22,9 @@ func healthFaults() []kind {
 		}},
 		// For an hour, whatever machine the Proxy a has answers so many seconds and so many not.
 		{name: "flaps", args: []int{40, 90, 200}, hits: anyCall, alive: true, health: true, lasting: time.Hour, costs: perHour, strike: func(w *World, _ *call, n int) {
-			w.probes.flaps, w.probes.turn = illness{w.now(), w.now().Add(time.Hour)}, seconds(n)
+			f := illness{w.now(), w.now().Add(time.Hour), w.now()}
+			onMachine(func(w *World, r providers.Ref) { f = w.newIllness(r, time.Hour) })(w, nil, 0)
+			w.probes.flaps, w.probes.turn = f, seconds(n)
 			w.ends(time.Hour + penalty)
 		}},
 		{name: "target-down", args: []int{60, 1200}, hits: anyCall, health: true, perArg: true, strike: func(w *World, _ *call, n int) {
@@ -30,7 +32,6 @@ func healthFaults() []kind {
 		}},
 		// Every machine falls ill at once: the network between, or a change that all of them took.
 		{name: "all-ill", args: []int{0, 200, 900}, hits: anyCall, alive: true, health: true, perArg: true, costs: 1, strike: func(w *World, _ *call, n int) {
-			w.probes.allIll = w.now()
 			for _, i := range w.cloud.All() {
 				if i.Tags.Installation == installation && i.State.Alive() {
 					w.fallsIll(i.Ref, n)

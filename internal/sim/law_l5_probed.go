@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
@@ -34,7 +35,7 @@ func (w *World) readyProbed(p *v1alpha1.Proxy) string {
 	switch {
 	case !is(p, v1alpha1.ConditionHealthy):
 		return "Ready is True, and Healthy isn't"
-	case err == nil && !w.probes.answered[ref]:
+	case err == nil && w.probes.answered[ref].IsZero():
 		return "Ready is written of " + ref.String() + ", through which no request has got"
 	}
 	return ""
@@ -52,12 +53,10 @@ func (w *World) readyIll() string {
 				ready[p.Status.ProviderID] = is(p, v1alpha1.ConditionReady) && p.Annotations[v1alpha1.AnnotationPaused] != "true"
 			}
 		}
-		since := w.illSince(i)
-		for _, t := range []time.Time{w.probes.disturbed, w.probes.targetDown} { // while the target is down, nobody can tell
-			if t.After(since) {
-				since = t
-			}
+		if ready[i.Ref.String()] && w.untold(i) {
+			w.probes.untold[i.Ref] = w.now()
 		}
+		since := w.tellsSince(i)
 		most := noticedWithin + w.profile.Traits.Lag + w.slack() + Duration(max(1, w.plan.Objects))*3*time.Second
 		if w.born > 1 {
 			most += 30 * time.Second
@@ -67,6 +66,24 @@ func (w *World) readyIll() string {
 		}
 	}
 	return ""
+}
+
+// tellsSince is since when requests could tell that the machine is ill.
+func (w *World) tellsSince(i providers.Instance) time.Time {
+	// While the target is down, nobody can.
+	return slices.MaxFunc([]time.Time{w.illSince(i), w.probes.disturbed, w.probes.targetDown, w.probes.untold[i.Ref]}, time.Time.Compare)
+}
+
+// untold reports whether no process that works can know how to ask through a machine: it was made from other inputs than
+// there are now, credentials among them, and nobody has asked through it since they were others. A request with wrong
+// credentials proves nothing, so what status says stands (0020) until there is another machine, or the inputs are back.
+// A process that has asked through it once knows how, and must go on.
+func (w *World) untold(i providers.Instance) bool {
+	p := w.owner(i)
+	if p == nil || slices.ContainsFunc(w.procs, func(q *process) bool { return q.asked[i.Ref] }) {
+		return false
+	}
+	return !w.possible(p) || w.outdated(p, i) != ""
 }
 
 // healing is what probes, and replacements within the budget, add to the time in which all must be well.

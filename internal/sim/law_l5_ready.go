@@ -76,7 +76,7 @@ func (w *World) readyWritten(c *call) string {
 // provedAt reports whether the machine runs at that address and has answered: while the cloud tells nothing, that is what
 // probes prove.
 func (w *World) provedAt(ref providers.Ref, ip string) bool {
-	return w.plan.Probe && w.probes.answered[ref] && slices.ContainsFunc(w.all, func(i providers.Instance) bool {
+	return w.plan.Probe && !w.probes.answered[ref].IsZero() && slices.ContainsFunc(w.all, func(i providers.Instance) bool {
 		return i.Ref == ref && i.IP == ip && i.State == providers.StateRunning
 	})
 }

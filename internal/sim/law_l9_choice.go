@@ -44,6 +44,9 @@ func (d chosen) told(p *v1alpha1.Proxy) {
 }
 
 func (d chosen) taken(w *World, c *call) string {
+	for _, q := range w.api.Proxies() {
+		d.told(q) // also what a process wrote that was killed before it had the answer
+	}
 	p := w.owner(*c.machine)
 	if p == nil || !p.DeletionTimestamp.IsZero() || c.machine.State != providers.StateRunning || !d.ready[c.ref] || !w.leaves(c.ref) {
 		return ""

@@ -14,10 +14,11 @@ import (
 func (w *World) tooSoon(i providers.Instance) string {
 	ill, _ := w.ailment(i)
 	made := w.made[i.Name]
-	switch since := w.now().Sub(ill.from); {
-	case w.probes.answered[i.Ref] && since < replaceAfter:
+	served := !w.probes.answered[i.Ref].IsZero()
+	switch since := w.now().Sub(ill.since); {
+	case served && since < replaceAfter:
 		return fmt.Sprintf("it is deleted after %s without an answer: %s", since, i.Ref)
-	case !w.probes.answered[i.Ref] && w.now().Sub(made.at) < bootDeadline:
+	case !served && w.now().Sub(made.at) < bootDeadline:
 		return fmt.Sprintf("it is deleted after %s of booting: %s", w.now().Sub(made.at), i.Ref)
 	}
 	return ""
@@ -40,28 +41,33 @@ func (w *World) illDelete(c *call) *providers.Instance {
 	return c.machine
 }
 
-// manyAtOnce is how many must fall ill at once to count as one failure of something else.
-const manyAtOnce = 5
+// Many are this many, and more than this part of all: they count as one failure of something else.
+const (
+	manyAtOnce  = 5
+	manyPercent = 40
+)
 
 func lawHeld() law {
-	return law{"L9 held", "where many fell ill at once, none is replaced for it in the first five minutes", plain(func(w *World, c *call) string {
+	return law{"L9 held", "where many fell ill at once, none of them is replaced for it in the first five minutes", plain(func(w *World, c *call) string {
 		i := w.illDelete(c)
-		if i == nil || w.probes.allIll.IsZero() || max(1, w.plan.Objects) < manyAtOnce || !w.probes.answered[i.Ref] {
+		if i == nil || w.probes.answered[i.Ref].IsZero() {
 			return ""
 		}
-		if d := c.at.Sub(w.probes.allIll); d < heldFor && w.stillIll() >= manyAtOnce {
-			return fmt.Sprintf("%s is replaced %s after all fell ill", i.Ref, d)
+		ill, _ := w.ailment(*i)
+		n, fleet := w.fellWith(ill), max(1, w.plan.Objects)
+		if d := c.at.Sub(ill.since); d < heldFor && n >= manyAtOnce && n*100 > fleet*manyPercent {
+			return fmt.Sprintf("%s is replaced %s after it fell ill, and %d with it", i.Ref, d, n-1)
 		}
 		return ""
 	})}
 }
 
-// stillIll counts the machines of ours that fell ill when all did and weren't replaced since for another reason: a rollout
-// that was under way may have been faster than the probes.
-func (w *World) stillIll() int {
+// fellWith counts the machines of ours that fell ill at that moment and weren't replaced since for another reason: a rollout
+// that was under way may have been faster than the probes. Who was ill before, and is struck once more, fell before.
+func (w *World) fellWith(ill illness) int {
 	n := 0
 	for _, i := range w.all {
-		if !w.probes.ills[i.Ref].from.Before(w.probes.allIll) && w.probes.answered[i.Ref] {
+		if own, ailing := w.ailment(i); ailing && own.since.Equal(ill.since) && !w.probes.answered[i.Ref].IsZero() {
 			n++
 		}
 	}

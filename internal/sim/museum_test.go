@@ -100,6 +100,33 @@ func TestMuseum(t *testing.T) {
 			"the process is new, and its view is from before Ready", []string{"pod,objects=6,seed=1584969120,probe,recreate@145,conflict@85,travel@107:3"}, 7},
 		"what was known of a target went with the last machine that used it": {
 			"the target is down while the only machine is replaced", []string{"pod,seed=880856336,probe,replace@53,target-down@29:1200,conflict@155"}, 2},
+		"what status says of a machine that was healthy is learned late": {
+			"the first view is from before it answered, and the target is down", []string{
+				"do,seed=2634114820,probe,slow@58:70,target-down@75:1200,travel@91:1,lossy@104:2"}, 1},
+		"what status says of a machine that was healthy is learned late, three views on": {
+			"the first view is of the last machine", []string{
+				"pod,seed=3075917244,probe,edit@26:3129,revert@35,vanishes@50,target-down@84:60,travel@87:3"}, 3},
+		"an older view of status counted for more than a newer one": {
+			"in the first view it is ill, and the target is down", []string{
+				"aws,objects=20,seed=2002280977,probe,age@526:1200,all-ill@573:200,target-down@855:1200,travel@934:3,travel@1062:3"}, 62},
+		"a list with the old address took Ready away": {
+			"the address changes, and lists flap", []string{"aws,objects=6,seed=1032676297,probe,bad-secret@198:1200,rotate@238:1,new-ip@405"}, 18},
+		"a new machine was called healthy for the last one": {
+			"killed before status names it, and the view is from when the last one answered", []string{
+				"aws,seed=1822672585,probe,age@57:1200,travel@15:3,break@24,lossy@41:2,travel@76:3"}, 4},
+		"an old list ended the probes of a machine that was outdated meanwhile": {
+			"the user data changes as the machine comes up, and all fall ill", []string{"aws,objects=6,seed=1158050715,probe,bad-secret@140:9000,all-ill@212:900"}, 11},
+		"nobody can ask through an outdated machine after a restart": {
+			"all fall ill, and a new process doesn't know what they were made from", []string{
+				"do,objects=6,seed=2040108934,probe,bad-secret@188:9000,hiccup@151:300,all-ill@276,crash-after@328"}, 20},
+
+		"broken, and struck once more": {
+			"it was ill from the first on, and is replaced for that", []string{
+				"aws,seed=4139732605,probe,replace@3,break@65,flaps@74:40,crash-after@162"}, 4},
+		"broken, and struck once more with all": {
+			"the same, and the cloud is down", []string{"aws,seed=2038282235,probe,edit@12:3129,revert@21,cloud-down@72:120,break@82,all-ill@88"}, 2},
+		"all fall ill, and are struck once more": {
+			"they are held for the first time alone", []string{"aws,objects=20,seed=176199892,probe,slow@330:600,all-ill@477,all-ill@641:900"}, 40},
 
 		// Found here.
 		"an old view brought Ready back": {
@@ -136,6 +163,21 @@ func TestMuseum(t *testing.T) {
 			"the API server had looked for finalizers before", []string{"gce,unheld@4", "aws,unheld@4", "do,unheld@4", "pod,unheld@4"}, 1},
 		"an old view's conditions passed for those of the newest generation": {
 			"the lease is lost, and the old leader writes status when the Proxy was changed", []string{"pod,recreate@17,old-leader@16:50"}, 2},
+		"a new process counted who is down by a cache from before": {
+			"started with a view from before the last machine was taken down", []string{
+				"gce,objects=6,seed=2515850609,probe,age@166:1200,cloud-down@79:120,travel@295:3"}, 22},
+		"a new process counted who is down by a cache from before, in a rollout": {
+			"the same", []string{"aws,objects=6,seed=3775095245,probe,rotate@177:1,cloud-down@140:120,travel@375:3"}, 12},
+		"a first machine that is gone looked like one that boots": {
+			"killed in a rollout, and the create of the successor waits for its turn", []string{
+				"pod,objects=20,seed=2361639585,probe,bad-secret@109:1200,rotate@149:1,travel@464:3"}, 50},
+		"a first machine that is gone looked like one that boots, while a create may be under way": {
+			"killed in a rollout", []string{"gce,objects=6,probe,rotate@150:1,crash-after@156"}, 12},
+		"a machine was taken down before it was known who had been": {
+			"killed between a delete and its status", []string{"aws,objects=6,probe,rotate@400:1,crash-before@403"}, 12},
+		"an old view said that a machine had never worked": {
+			"started with a view from before Ready, in a rollout", []string{
+				"pod,objects=6,probe,rotate@130:1,travel@134:3", "aws,objects=6,probe,rotate@150:1,travel@154:3"}, 12},
 	}
 	lab, err := NewLab()
 	require.NoError(t, err)

@@ -19,6 +19,8 @@ func ofHealth() []Mutant {
 	return []Mutant{
 		without("all are replaced at once", controllers.GuardBudget).on("gce,objects=20,probe,rotate@500:1"),
 		without("slots are forgotten with the process", controllers.GuardSlotsRebuilt).on("gce,objects=20,probe,bad-secret@500:1800,crash-before@720"),
+		without("who was taken down is read from an old cache", controllers.GuardSlotsLive).on("gce,objects=6,seed=2515850609,probe,age@166:1200,cloud-down@79:120,travel@295:3"),
+		without("slots are rebuilt before each Proxy had a pass", controllers.GuardSlotsSeen).on("aws,objects=6,probe,rotate@400:1,crash-before@403"),
 		without("a slot is never free again", controllers.GuardSlotFreed).on("gce,objects=20,probe,rotate@500:1"),
 		without("many that fall ill at once are replaced", controllers.GuardHealthHeld).on("gce,objects=20,probe,all-ill@500:200"),
 		without("the boot deadline stays the same", controllers.GuardBootBackoff).on("gce,probe,bad-secret@60:9000"),

@@ -34,16 +34,21 @@ type probing struct {
 	ills       map[providers.Ref]illness
 	lossy      map[providers.Ref]int // every so many requests, one is lost
 	asked      map[providers.Ref]int
-	answered   map[providers.Ref]bool // a request got through once
-	flaps      illness                // of every machine of the Proxy a, in turns
+	answered   map[providers.Ref]time.Time // when a request last got through; zero: never
+	untold     map[providers.Ref]time.Time // when it was last so that nobody could know how to ask
+	flaps      illness                     // of every machine of the Proxy a, in turns
 	turn       Duration
 	targetDown time.Time // until then
-	allIll     time.Time // when all fell ill at once
 	disturbed  time.Time // when the effects of the faults end that machines and targets have no part in
 }
 
 // illness is a time in which a machine takes connections and never answers.
-type illness struct{ from, until time.Time }
+type illness struct {
+	from, until time.Time
+	since       time.Time // when it stopped to answer: earlier than from if nobody saw it answer between this illness and the last
+}
+
+func (i illness) lingers(d Duration) illness { return illness{i.from, i.until.Add(d), i.since} }
 
 func (i illness) at(t time.Time) bool { return !t.Before(i.from) && t.Before(i.until) }
 
@@ -143,6 +148,7 @@ func (m modelProber) Probe(_ context.Context, p probe.Proxy, _ probe.Target) pro
 	w := m.w
 	i, there := w.at(p.Host)
 	made := w.made[i.Name]
+	m.p.asked[i.Ref] = m.p.asked[i.Ref] || there
 	switch {
 	case !there:
 		return probe.Outcome{Fault: probe.FaultProxy, Reason: probe.ReasonConnectTimeout}
@@ -155,7 +161,7 @@ func (m modelProber) Probe(_ context.Context, p probe.Proxy, _ probe.Target) pro
 	case w.targetDown():
 		return probe.Outcome{Fault: probe.FaultTarget, Reason: probe.ReasonTargetError}
 	}
-	w.probes.answered[i.Ref], made.served = true, true
+	w.probes.answered[i.Ref], made.served = w.now(), true
 	return probe.Outcome{Fault: probe.FaultNone, Reason: probe.ReasonHealthy, ExitIP: i.IP}
 }
 
@@ -225,28 +231,56 @@ func (w *World) loses(ref providers.Ref) bool {
 	return n > 0 && w.probes.asked[ref]%n == 0
 }
 
-// fallsIll makes a machine ill for so many seconds; 0: for ever.
+// flaps reports whether the machine is one that flaps, or did so lately that it may be blamed for it.
+func (w *World) flaps(i providers.Instance) bool {
+	return w.isFirst(i) && w.probes.flaps.lingers(penalty+2*probeEvery).at(w.now())
+}
+
+// fallsIll makes a machine ill for so many seconds; 0: for ever. It cures no illness that lasts longer, and who is ill
+// already doesn't fall ill anew.
 func (w *World) fallsIll(ref providers.Ref, secs int) {
-	i := illness{from: w.now(), until: w.now().Add(seconds(secs))}
+	was, i := w.probes.ills[ref], w.newIllness(ref, seconds(secs))
 	if secs == 0 {
 		i.until = never
+	}
+	if was.at(w.now()) {
+		i.from = was.from
+		i.until = later(i.until, was.until)
 	}
 	w.probes.ills[ref] = i
 }
 
-// ailment is the illness for which a machine may be replaced: it goes on, or is over for less time than it takes to
-// notice that. false: there is none.
-func (w *World) ailment(i providers.Instance) (illness, bool) {
-	ill := w.probes.ills[i.Ref]
-	switch f := w.probes.flaps; {
-	case w.stillborn(i):
-		return illness{from: i.CreatedAt, until: never}, true
-	case f.until.After(f.from) && w.isFirst(i):
-		ill = f
-		ill.until = ill.until.Add(penalty)
+// newIllness begins now. Where the machine is ailing and hasn't answered since, probes can't tell the two apart.
+func (w *World) newIllness(ref providers.Ref, d Duration) illness {
+	i := illness{from: w.now(), until: w.now().Add(d), since: w.now()}
+	for _, m := range w.cloud.All() {
+		was, ailing := w.ailment(m)
+		if m.Ref == ref && ailing && (w.flaps(m) || !w.probes.answered[ref].After(was.from)) {
+			i.since = was.since
+		}
 	}
-	noticed := illness{from: ill.from, until: ill.until.Add(2 * probeEvery)}
-	return ill, ill.until.After(ill.from) && noticed.at(w.now())
+	return i
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// ailment is the illness for which a machine may be replaced: it goes on, or is over for less time than it takes to
+// notice that. Of two it is the one for which it hasn't answered for longer. false: there is none.
+func (w *World) ailment(i providers.Instance) (illness, bool) {
+	if w.stillborn(i) {
+		return illness{from: i.CreatedAt, until: never, since: i.CreatedAt}, true
+	}
+	own, turns, flaps := w.probes.ills[i.Ref], w.probes.flaps, w.flaps(i)
+	turns.since = later(turns.since, i.CreatedAt)
+	if own.lingers(2*probeEvery).at(w.now()) && (!flaps || own.since.Before(turns.since)) {
+		return own, true
+	}
+	return turns, flaps
 }
 
 // penalty is how long a proxy that has turned unhealthy again and again must answer to be healthy.

@@ -42,9 +42,10 @@ type process struct {
 	skew     Duration // of its clock
 	r        *controllers.ProxyReconciler
 	sweeper  *controllers.Collector
-	engine   *health.Engine // nil: nothing is probed
-	step     func()         // of the engine
-	reached  bool           // it has reached the target without a proxy once
+	engine   *health.Engine         // nil: nothing is probed
+	step     func()                 // of the engine
+	asked    map[providers.Ref]bool // through these machines it has sent requests
+	reached  bool                   // it has reached the target without a proxy once
 	busy     bool
 	stopped  bool // its context is cancelled
 	retired  bool // it ends with the pass that it is in
@@ -64,7 +65,7 @@ func (w *World) process(behind int) *process {
 	w.born++
 	p := &process{
 		w: w, id: w.born, view: w.api.View(behind),
-		queue: map[types.NamespacedName]time.Time{}, failures: map[types.NamespacedName]int{},
+		queue: map[types.NamespacedName]time.Time{}, failures: map[types.NamespacedName]int{}, asked: map[providers.Ref]bool{},
 	}
 	var c client.Client = apiDoor{p: p, Client: w.api.Client()}
 	registry := providers.Registry{}

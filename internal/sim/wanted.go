@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,14 +55,25 @@ func (w *World) wanted(p *v1alpha1.Proxy, i providers.Instance) string {
 		return "it is in account " + i.Ref.Account
 	case len(zones) > 0 && !slices.Contains(zones, i.Zone):
 		return "it is in zone " + i.Zone
+	}
+	return cmp.Or(w.outdated(p, i), w.unfit(p, i))
+}
+
+// outdated tells why a machine isn't what would be made now; empty: it is.
+func (w *World) outdated(p *v1alpha1.Proxy, i providers.Instance) string {
+	m := w.made[i.Name]
+	switch {
+	case m == nil:
+		return "nobody asked for it"
 	case m.request.Port != p.Spec.ListenPort() || m.request.Protocol != string(p.Spec.ListenProtocol()):
 		return fmt.Sprintf("it listens on %d", m.request.Port)
 	case w.secret() == nil || m.request.UserData != string(w.secret().Data[secretKey]):
 		return "it booted other user data"
 	case !maps.EqualFunc(m.request.Labels, p.Spec.Labels, func(a string, b v1alpha1.LabelValue) bool { return a == string(b) }):
 		return "its labels are others"
+	default:
+		return ""
 	}
-	return w.unfit(p, i)
 }
 
 // unfit tells why a machine that was made as wanted is to go all the same.

@@ -181,7 +181,10 @@ func (l *Lab) world(p Plan, m *Mutant, verbose bool) *World {
 		clock: clocktesting.NewFakePassiveClock(start), made: map[string]*making{}, told: map[reading]time.Time{}, calm: start,
 		letGo: map[string]bool{}, runs: map[providers.Ref]time.Time{}, orphans: map[string]string{}, away: map[string]bool{}, unheld: map[string]unheld{},
 	}
-	w.probes = probing{ills: map[providers.Ref]illness{}, lossy: map[providers.Ref]int{}, asked: map[providers.Ref]int{}, answered: map[providers.Ref]bool{}}
+	w.probes = probing{
+		ills: map[providers.Ref]illness{}, lossy: map[providers.Ref]int{}, asked: map[providers.Ref]int{}, answered: map[providers.Ref]time.Time{},
+		untold: map[providers.Ref]time.Time{},
+	}
 	w.api = api.NewServer(w.clock)
 	w.cloud = cloud.New(prof, w.clock, p.Seed)
 	w.cloud.SetDoor(w.cloudDoor)
