@@ -51,7 +51,7 @@ func Start(c Command) (*Child, error) {
 	defer func() { _ = out.Close() }()     // the child has its own
 	cmd := exec.Command(c.Path, c.Args...) //nolint:noctx // it outlives the call and is ended by its methods
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.Env, c.Dir, out, out
-	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr = Attributes()
 	p := &Child{command: c, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {

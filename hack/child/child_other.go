@@ -6,7 +6,7 @@ package child
 
 import "syscall"
 
-// Only Linux ends a child with its parent.
-func attributes() *syscall.SysProcAttr {
+// Attributes give a process a group of its own. Only Linux ends a child with its parent.
+func Attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -49,8 +49,12 @@ With a node, which runs pods (Linux, as root; 4 minutes of building more, once):
 
 const parentPoll = 500 * time.Millisecond // the system tells nobody that a parent has gone
 
-// errUsage is answered with the usage text.
-var errUsage = errors.New("wrong usage")
+var (
+	// errUsage is answered with the usage text.
+	errUsage = errors.New("wrong usage")
+	// errParentGone is the cause with which a context ends whose `go run` has gone.
+	errParentGone = errors.New("go run has gone")
+)
 
 func main() {
 	if node.IsStage(os.Args[1:]) {
@@ -102,7 +106,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if len(rest) != 0 {
 			return errUsage
 		}
-		return node.Down(ctx)
+		return node.Down(ctx, stdout)
 	case "help", "-h", "--help":
 		_, err := io.WriteString(stdout, usage)
 		return err
@@ -163,13 +167,14 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 // has gone: it dies of a SIGTERM without passing it on (golang/go#40467). A
 // program that was built to stay goes on without its parent.
 func startedByGoRun(ctx context.Context, binary string, parent func() int) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, end := context.WithCancelCause(ctx)
+	cancel := func() { end(nil) }
 	if !strings.Contains(binary, string(filepath.Separator)+"go-build") {
 		return ctx, cancel
 	}
 	starter := parent()
 	go func() {
-		defer cancel()
+		defer end(errParentGone)
 		ticker := time.NewTicker(parentPoll)
 		defer ticker.Stop()
 		for parent() == starter {

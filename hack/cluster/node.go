@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -80,10 +82,39 @@ func inside(ctx context.Context, command []string, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	cmd := n.Command(ctx, command...)
+	// It ends when the command does: what a signal means to that, it decides itself.
+	cmd := n.Command(context.WithoutCancel(ctx), command...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, stdout, stderr
-	// Ctrl-C reaches the command by itself, in the same group; it decides what that means.
-	cmd.Cancel = func() error { return nil }
-	cmd.WaitDelay = commandGrace
-	return cmd.Run()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run inside: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	return passOn(ctx, cmd, signals, ended)
+}
+
+// passOn passes signals on to the command inside until it has ended. Ctrl-C reaches it by itself, in the same group.
+func passOn(ctx context.Context, cmd *exec.Cmd, signals <-chan os.Signal, ended <-chan error) error {
+	for interrupted := ctx.Done(); ; {
+		s := syscall.SIGTERM
+		select {
+		case err := <-ended:
+			return err
+		case received := <-signals:
+			if received == syscall.SIGHUP {
+				s = syscall.SIGHUP
+			}
+		case <-interrupted:
+			interrupted = nil
+			if !errors.Is(context.Cause(ctx), errParentGone) {
+				continue // of a signal, which reached the command or comes by the channel
+			}
+		}
+		if err := node.Signal(cmd, s); err != nil {
+			return err
+		}
+	}
 }

@@ -174,8 +174,11 @@ func runGo(ctx context.Context, dir string, cgo bool, args ...string) (stderr st
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), "GOTMPDIR="+work), goSettings(cgo)...)
 	cmd.Stderr = &output
-	// In a group of its own it is ended together with the compilers it started.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// In a group of its own it is ended together with the compilers it started. It
+	// doesn't outlive us, or it would make its folder anew after who cleans up.
+	cmd.SysProcAttr = child.Attributes()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = 10 * time.Second
 	err = cmd.Run()

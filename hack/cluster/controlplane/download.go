@@ -30,7 +30,7 @@ const (
 // downloadAssets has setup-envtest (pinned in the tools module) download the
 // binaries and returns the folder where it keeps them. It checks their hash.
 func downloadAssets(ctx context.Context, m *modules, p *progress) (string, error) {
-	scratch, err := os.MkdirTemp("", "setup-envtest-")
+	scratch, err := os.MkdirTemp(os.Getenv("GOTMPDIR"), "setup-envtest-")
 	if err != nil {
 		return "", fmt.Errorf("create scratch folder: %w", err)
 	}

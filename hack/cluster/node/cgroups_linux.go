@@ -30,8 +30,8 @@ type hierarchy struct {
 	Dir string
 }
 
-// makeCgroups makes the node's cgroup in every hierarchy that is mounted.
-func makeCgroups(name string) ([]hierarchy, error) {
+// planCgroups says where the node's cgroups are to be, one in every hierarchy that is mounted.
+func planCgroups(name string) ([]hierarchy, error) {
 	mine, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, fmt.Errorf("find cgroups: %w", err)
@@ -44,12 +44,16 @@ func makeCgroups(name string) ([]hierarchy, error) {
 	if len(groups) == 0 {
 		return nil, errors.New("find cgroups: none is mounted, and a kubelet can't do without")
 	}
+	return groups, nil
+}
+
+func makeCgroups(groups []hierarchy) error {
 	for _, g := range groups {
 		if err := g.create(onlyV2(groups)); err != nil {
-			return groups, err
+			return err
 		}
 	}
-	return groups, nil
+	return nil
 }
 
 // findCgroups says where the node's cgroups are to be. In v1 they are below our own. In v2 a cgroup that has processes

@@ -6,8 +6,9 @@
 // way in but [Node.Command], which runs programs inside. The first process of the process namespace holds it all: when it
 // is killed, the kernel ends the rest and takes the mounts, the network and its rules with it. It needs Linux and root.
 //
-// Reading order: node_linux.go (what happens on the machine), stages_linux.go (how a process gets inside), inside_linux.go
-// and network_linux.go (how it is furnished), services_linux.go (what runs there).
+// Reading order: node_linux.go (what happens on the machine), stages_linux.go (how the first process gets inside),
+// inside_linux.go and network_linux.go (how it is furnished), services_linux.go (what runs there), command_linux.go (how
+// programs get there later), running_linux.go (how a node is found and stopped from elsewhere).
 package node
 
 import "io"

@@ -126,15 +126,32 @@ func (h home) owner() (pid int, alive bool) {
 }
 
 // sweep removes what nodes left whose owner was killed together with its janitor, and which are of some age.
-func sweep(age time.Duration) error {
+func sweep() error {
 	var errs []error
 	for _, h := range homes() {
 		info, err := os.Stat(h.dir)
-		if err == nil && time.Since(info.ModTime()) >= age && h.deserted() {
-			errs = append(errs, h.remove())
+		if err == nil && time.Since(info.ModTime()) >= sweptAfter && h.deserted() {
+			_, err = h.bury()
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// bury removes what a dead node left, unless somebody else has it. Whoever is about to start a node in this folder finds
+// the owner's lock taken, and gives up.
+func (h home) bury() (gone bool, err error) {
+	lock, err := processlock.Acquire(h.join(ownerLock))
+	var held *processlock.HeldError
+	switch {
+	case errors.As(err, &held):
+		return false, nil
+	case errors.Is(err, os.ErrNotExist):
+		return true, nil // removed in the meantime
+	case err != nil:
+		return false, err
+	}
+	return true, errors.Join(h.remove(), lock.Release())
 }
 
 // janitor cleans up when its owner has ended, however that was: it is a process of its own, which hears of the end by its
@@ -162,7 +179,7 @@ func (h home) startJanitor(binary string) (*janitor, error) {
 // finish has the janitor clean up, and waits for it.
 func (j *janitor) finish() error {
 	if err := errors.Join(j.owner.Close(), j.cmd.Wait()); err != nil {
-		return fmt.Errorf("clean up after the node: %w", err)
+		return fmt.Errorf("clean up after the node: %w; remove what is left with: go run ./hack/cluster down", err)
 	}
 	return nil
 }

@@ -27,9 +27,9 @@ import (
 const (
 	// startTimeout is ten times what a start takes on a loaded machine.
 	startTimeout = 3 * time.Minute
-	downTimeout  = 30 * time.Second
-	downPoll     = 100 * time.Millisecond
 	pauseImage   = "localhost/pause:1"
+	// goWork is where the go command keeps what it is at, and leaves it when it is killed.
+	goWork = "GOTMPDIR"
 )
 
 // Node is a running node.
@@ -51,17 +51,15 @@ func Up(ctx context.Context, o Options) (*Node, error) {
 	if err := requirements(); err != nil {
 		return nil, err
 	}
-	if err := sweep(sweptAfter); err != nil {
+	if err := sweep(); err != nil {
 		return nil, err
 	}
 	n := &Node{done: make(chan struct{})}
 	var err error
-	if n.config, err = provide(ctx, o); err != nil {
-		return nil, err
-	}
 	if n.binary, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find the own binary: %w", err)
 	}
+	// The folder comes before all that takes time: by it Down finds us.
 	if n.home, err = newHome(); err != nil {
 		return nil, err
 	}
@@ -70,6 +68,9 @@ func Up(ctx context.Context, o Options) (*Node, error) {
 	}
 	if n.janitor, err = n.home.startJanitor(n.binary); err != nil {
 		return nil, errors.Join(err, n.home.remove())
+	}
+	if n.config, err = n.provide(ctx, o); err != nil {
+		return nil, errors.Join(err, n.Stop())
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready within %s", startTimeout))
 	defer cancel()
@@ -80,7 +81,13 @@ func Up(ctx context.Context, o Options) (*Node, error) {
 }
 
 // provide builds, or finds in the cache, what runs on the node.
-func provide(ctx context.Context, o Options) (c config, err error) {
+func (n *Node) provide(ctx context.Context, o Options) (c config, err error) {
+	if os.Getenv(goWork) == "" {
+		// So that what a killed build leaves goes with the node's folder.
+		if err := os.Setenv(goWork, n.home.dir); err != nil {
+			return c, err
+		}
+	}
 	if c.Assets, err = controlplane.Assets(ctx, o.Log); err != nil {
 		return c, err
 	}
@@ -117,9 +124,15 @@ func (n *Node) start(ctx context.Context, log io.Writer) error {
 	if err := n.writePause(ctx); err != nil {
 		return err
 	}
-	groups, err := makeCgroups(filepath.Base(n.home.dir))
-	// Saved also after an error: the janitor removes what there is.
-	if err := errors.Join(err, n.home.save(cgroupList, groups)); err != nil {
+	groups, err := planCgroups(filepath.Base(n.home.dir))
+	if err != nil {
+		return err
+	}
+	// Saved before they are made: the janitor removes what there is.
+	if err := n.home.save(cgroupList, groups); err != nil {
+		return err
+	}
+	if err := makeCgroups(groups); err != nil {
 		return err
 	}
 	n.config.Cgroups = groups
@@ -237,46 +250,4 @@ func (n *Node) Stop() error {
 		<-n.done
 	}
 	return n.janitor.finish()
-}
-
-// Running finds the node that another program has started.
-func Running() (*Node, error) {
-	for _, h := range homes() {
-		if _, alive := h.owner(); !alive {
-			continue
-		}
-		if _, err := os.Stat(h.join(kubeconfig)); err != nil {
-			continue // it is about to start
-		}
-		n := &Node{home: h}
-		var err error
-		if n.binary, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("find the own binary: %w", err)
-		}
-		return n, h.load(settings, &n.config)
-	}
-	return nil, errors.New("no node runs here: start one with: go run ./hack/cluster up --node")
-}
-
-// Down has the programs that run nodes stop them, and removes what killed ones left.
-func Down(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, downTimeout)
-	defer cancel()
-	poll := time.NewTicker(downPoll)
-	defer poll.Stop()
-	for _, h := range homes() {
-		if pid, alive := h.owner(); alive {
-			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-				return fmt.Errorf("stop the node of process %d: %w", pid, err)
-			}
-		}
-		for !h.deserted() {
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("node %s is still there after %s", h.dir, downTimeout)
-			case <-poll.C:
-			}
-		}
-	}
-	return sweep(0)
 }

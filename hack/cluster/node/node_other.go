@@ -7,7 +7,9 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"os/exec"
+	"syscall"
 )
 
 var errLinux = errors.New("a node needs Linux")
@@ -28,7 +30,10 @@ func Up(context.Context, Options) (*Node, error) { return nil, errLinux }
 func Running() (*Node, error) { return nil, errLinux }
 
 // Down always fails.
-func Down(context.Context) error { return errLinux }
+func Down(context.Context, io.Writer) error { return errLinux }
+
+// Signal is never called.
+func Signal(*exec.Cmd, syscall.Signal) error { return errLinux }
 
 // Command is never called.
 func (*Node) Command(context.Context, ...string) *exec.Cmd { return nil }

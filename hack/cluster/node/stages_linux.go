@@ -9,22 +9,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// The program starts itself again in these roles, with the node's folder as argument.
+// The program starts itself again in these roles, most with the node's folder as argument.
 const (
 	stageLaunch  = "node-launch"  // becomes the first process inside
 	stageInit    = "node-init"    // is it: furnishes the namespaces and reaps orphans
 	stageRun     = "node-run"     // starts what runs there
-	stageExec    = "node-exec"    // becomes a program that was to be run inside
+	stageEnter   = "node-enter"   // goes inside, and waits there for
+	stageExec    = "node-exec"    // which becomes a program that was to be run inside
 	stageJanitor = "node-janitor" // stays outside and cleans up
 
 	// reportFD is the pipe to who started the node.
@@ -38,7 +36,7 @@ func IsStage(args []string) bool {
 		return false
 	}
 	switch args[0] {
-	case stageLaunch, stageInit, stageRun, stageExec, stageJanitor:
+	case stageLaunch, stageInit, stageRun, stageEnter, stageExec, stageJanitor:
 		return true
 	}
 	return false
@@ -56,8 +54,10 @@ func Stage(args []string) error {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		return reported(serve(ctx, h))
+	case stageEnter:
+		return enter(args[1:])
 	case stageExec:
-		return enter(args[1], args[2:])
+		return become(args[1], args[2:])
 	default:
 		return h.clean()
 	}
@@ -135,44 +135,4 @@ func initialize(h home) error {
 			return fmt.Errorf("the node ended with status %d", status.ExitStatus())
 		}
 	}
-}
-
-// Command prepares a program that runs inside, in the current folder, with kubectl and ctr in its PATH and set up for the
-// node. The caller starts it; it doesn't outlive the node.
-func (n *Node) Command(ctx context.Context, args ...string) *exec.Cmd {
-	dir, err := os.Getwd()
-	if err != nil {
-		dir = "/"
-	}
-	pid, err := n.home.init()
-	cmd := exec.CommandContext(ctx, "nsenter", append([]string{
-		"--target", strconv.Itoa(pid), "--mount", "--net", "--pid", "--ipc", "--uts", "--cgroup", "--", n.binary, stageExec, dir,
-	}, args...)...)
-	if err != nil {
-		cmd.Err = err
-	}
-	cmd.Env = append(os.Environ(),
-		"KUBECONFIG="+n.Kubeconfig(), "NODE_LOGS="+n.Logs(),
-		"PATH="+n.config.NodeAssets+":"+n.config.Assets+":"+os.Getenv("PATH"),
-		"CONTAINERD_ADDRESS="+containerdSocket, "CONTAINERD_NAMESPACE=k8s.io",
-	)
-	return cmd
-}
-
-// enter becomes the program, in the folder.
-func enter(dir string, args []string) error {
-	if len(args) == 0 {
-		return errors.New("run inside: no program is named")
-	}
-	if err := os.Chdir(dir); err != nil {
-		return fmt.Errorf("run inside: %w", err)
-	}
-	path, err := exec.LookPath(args[0])
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil {
-		return fmt.Errorf("run inside: %w", err)
-	}
-	return syscall.Exec(path, args, os.Environ())
 }

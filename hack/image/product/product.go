@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -127,7 +128,7 @@ func writeSBOM(o Options, binary []byte, platform string) error {
 // Compile returns a static binary of a package in the module at root. Neither the folder nor the state of the checkout
 // are part of it.
 func Compile(ctx context.Context, root, pkg, system, arch, ldflags string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "image-")
+	dir, err := os.MkdirTemp(os.Getenv("GOTMPDIR"), "image-")
 	if err != nil {
 		return nil, fmt.Errorf("make work folder: %w", err)
 	}
@@ -138,8 +139,11 @@ func Compile(ctx context.Context, root, pkg, system, arch, ldflags string) ([]by
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, &output, &output
 	// GOAMD64 and GOARM64 of the caller would change what is built.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOTMPDIR="+dir)
-	// In a group of its own the go command is ended together with its compilers.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// In a group of its own the go command is ended together with its compilers. It doesn't outlive us, or it would make
+	// its folder anew after whoever cleans up.
+	cmd.SysProcAttr = child.Attributes()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Run(); err != nil {
