@@ -54,6 +54,7 @@ type Error struct {
 	Want       string        // what to write there instead, a fixed sentence; shown in status
 	RetryAfter time.Duration // 0: the caller decides
 	Held       bool          // a guard of ours refused the call: nothing was sent
+	Answered   bool          // the cloud itself said no: Transient as it may be, its API works
 	Err        error         // the vendor's own words: for log and Event only, never for status
 }
 
@@ -104,6 +105,12 @@ func Is(err error, c ErrorClass) bool {
 func IsHeld(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Held
+}
+
+// isAnswer reports whether an error, or none, of that class shows that the cloud's API works.
+func isAnswer(err error, class ErrorClass) bool {
+	var e *Error
+	return !silent(class) || errors.As(err, &e) && e.Answered
 }
 
 // Unsupported returns the Permanent error for a spec field or value that an account can't act on. want says what to

@@ -245,11 +245,12 @@ func (g *Guarded) learn(ctx context.Context, c *call, err error) []GateChange {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, class := g.clock.Now(), c.class(err)
+	answered := isAnswer(err, class)
 	g.inFlight--
 	g.pause.answer(c, class, err, now)
 	// What our own shutdown or a panic has cut off says nothing about the cloud.
-	cut := errors.Is(err, errPanicked) || silent(class) && errors.Is(ctx.Err(), context.Canceled)
-	changes := g.circuit.answer(c, class, cut, now)
+	cut := errors.Is(err, errPanicked) || !answered && errors.Is(ctx.Err(), context.Canceled)
+	changes := g.circuit.answer(c, answered, cut, now)
 	switch {
 	case c.create != nil:
 		changes = append(changes, g.gates.answer(g.roomOf(c.create), c.key, class, now)...)

@@ -113,15 +113,16 @@ func (b *circuit) claim(now time.Time) bool {
 	return true
 }
 
-// answer counts failures and decides at the probe's answer. cut: the answer says nothing.
-func (b *circuit) answer(c *call, class ErrorClass, cut bool, now time.Time) []GateChange {
+// answer counts failures and decides at the probe's answer. answered: the cloud's API works, whatever it said; cut: the
+// answer says nothing.
+func (b *circuit) answer(c *call, answered, cut bool, now time.Time) []GateChange {
 	if c.probe {
 		b.probedAt = time.Time{}
 	}
 	switch {
 	case cut, b.open > 0 && !c.probe: // sent before the circuit opened
 		return nil
-	case !silent(class):
+	case answered:
 		was := b.open
 		b.failures, b.open = 0, 0
 		if was > 0 {

@@ -97,12 +97,18 @@ func TestTheCircuitOpens(t *testing.T) {
 		do   []func(*bench)
 		open bool
 	}{
-		"after five failures":                    {"the cloud is down", []func(*bench){fails(providers.Transient, 5)}, true},
-		"after five lost answers":                {"each may have made a machine", []func(*bench){fails(providers.Ambiguous, 5)}, true},
-		"not after four":                         {"one Proxy's bad luck", []func(*bench){fails(providers.Transient, 4)}, false},
-		"not when an answer comes in between":    {"the cloud works", []func(*bench){fails(providers.Transient, 4), fails("", 1), fails(providers.Transient, 4)}, false},
-		"not when a refusal comes in between":    {"a cloud that refuses works", []func(*bench){fails(providers.Transient, 4), fails(providers.Denied, 1), fails(providers.Transient, 4)}, false},
-		"not after refusals":                     {"a cloud that refuses works", []func(*bench){fails(providers.Denied, 20)}, false},
+		"after five failures":                 {"the cloud is down", []func(*bench){fails(providers.Transient, 5)}, true},
+		"after five lost answers":             {"each may have made a machine", []func(*bench){fails(providers.Ambiguous, 5)}, true},
+		"not after four":                      {"one Proxy's bad luck", []func(*bench){fails(providers.Transient, 4)}, false},
+		"not when an answer comes in between": {"the cloud works", []func(*bench){fails(providers.Transient, 4), fails("", 1), fails(providers.Transient, 4)}, false},
+		"not when a refusal comes in between": {"a cloud that refuses works", []func(*bench){fails(providers.Transient, 4), fails(providers.Denied, 1), fails(providers.Transient, 4)}, false},
+		"not after refusals":                  {"a cloud that refuses works", []func(*bench){fails(providers.Denied, 20)}, false},
+		"not after answers that may change soon": {"a namespace that is being deleted must not stop the others", []func(*bench){func(b *bench) {
+			b.cloud.err = &providers.Error{Class: providers.Transient, Answered: true}
+			for n := range 20 {
+				b.goes(b.create(n))
+			}
+		}}, false},
 		"after five errors without a class":      {"they may hide anything", []func(*bench){func(b *bench) { b.cloud.err = errors.New("bug"); fails5(b) }}, true},
 		"after five deadlines":                   {"the cloud hangs", []func(*bench){func(b *bench) { b.cloud.err = context.DeadlineExceeded; fails5(b) }}, true},
 		"not when a shutdown cuts the calls off": {"that says nothing about the cloud", []func(*bench){cutOff}, false},

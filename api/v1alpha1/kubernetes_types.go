@@ -3,6 +3,8 @@
 package v1alpha1
 
 import (
+	"encoding/json"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -73,13 +75,40 @@ type PodResources struct {
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	// +optional
-	Requests map[string]resource.Quantity `json:"requests,omitempty"`
+	Requests map[string]Quantity `json:"requests,omitempty"`
 
 	// limits are what it may use at most.
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	// +optional
-	Limits map[string]resource.Quantity `json:"limits,omitempty"`
+	Limits map[string]Quantity `json:"limits,omitempty"`
+}
+
+// It is a type of our own because the pattern that resource.Quantity brings into a CRD takes what resource.Quantity can't
+// read, and one such Proxy keeps every list from being read.
+
+// Quantity is an amount of a resource as in a pod: 500m, 0.5, 2, 256Mi. It is kept in the form that Kubernetes writes, so that
+// 1000m and 1 are one amount.
+// +kubebuilder:validation:Type=""
+// +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : type(self) == string && self.matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?$')",message="must be an amount such as 500m, 0.5, 2 or 256Mi: at most 19 digits, 9 more behind a dot, and a unit"
+type Quantity string
+
+// MarshalJSON writes it as a string, as Kubernetes does.
+func (q Quantity) MarshalJSON() ([]byte, error) { return json.Marshal(string(q)) }
+
+// UnmarshalJSON reads strings and numbers. What is no amount is kept as it is.
+func (q *Quantity) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	if amount, err := resource.ParseQuantity(text); err == nil {
+		text = amount.String()
+	}
+	*q = Quantity(text)
+	return nil
 }
 
 // Toleration lets a pod onto nodes with a taint.

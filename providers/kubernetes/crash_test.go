@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/proxy-operator/proxy-operator/providers"
 )
@@ -176,6 +178,69 @@ func TestWhatOnlyLooksLikeOursIsNobodysInstance(t *testing.T) {
 			require.Nil(t, now.DeletionTimestamp)
 		})
 	}
+}
+
+// The Secret has the same record, and names the pod as its owner by a UID that nobody can choose.
+func TestAPodWithoutItsRecordIsKnownByItsSecret(t *testing.T) {
+	req, p := request(t), provider(t)
+	i := create(t, p, req)
+	awaitState(t, p, i.Ref, providers.StateRunning)
+	_, err := cluster.admin.CoreV1().Pods(home).Patch(t.Context(), req.Name, types.MergePatchType, []byte(`{"metadata": {"annotations": null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	all := list(t, p, req.Tags.OwnerUID)
+	require.Len(t, all, 1)
+	require.Equal(t, providers.StateRunning, all[0].State)
+	require.Equal(t, req.Tags, all[0].Tags)
+	got, err := p.Get(t.Context(), i.Ref)
+	require.NoError(t, err)
+	require.Equal(t, all[0], got)
+	again, err := p.Create(t.Context(), req)
+	require.NoError(t, err)
+	require.Equal(t, all[0], again)
+	require.Eventually(t, func() bool { // each step knows it still
+		err := p.Delete(t.Context(), i.Ref)
+		require.True(t, err == nil || providers.Is(err, providers.NotFound), "%v", err)
+		return err != nil
+	}, patience, glance)
+	require.Empty(t, list(t, p, req.Tags.OwnerUID))
+}
+
+// A Secret of ours that is left of another pod says nothing of somebody's pod.
+func TestAPodBesideASecretOfAnotherPodIsNobodysInstance(t *testing.T) {
+	req, p := request(t), provider(t)
+	i := create(t, p, req)
+	require.NoError(t, cluster.admin.CoreV1().Pods(home).Delete(t.Context(), req.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	theirs := buildPod(account, ownImage, req)
+	theirs.Annotations = nil
+	_, err := cluster.admin.CoreV1().Pods(home).Create(t.Context(), theirs, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Equal(t, providers.CodeNameConflict, failure(t, p.Delete(t.Context(), i.Ref)).Code)
+	require.Nil(t, podOf(t, req).DeletionTimestamp)
+}
+
+func TestAPodThatAFinalizerHoldsSaysSo(t *testing.T) {
+	var lines []string
+	req, p := request(t), provider(t)
+	i := create(t, p, req)
+	awaitState(t, p, i.Ref, providers.StateRunning)
+	patch := func(text string) {
+		_, err := cluster.admin.CoreV1().Pods(home).Patch(t.Context(), req.Name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	patch(`{"metadata": {"finalizers": ["example.com/theirs"]}}`)
+	require.NoError(t, p.Delete(t.Context(), i.Ref))
+	got := awaitState(t, p, i.Ref, providers.StateDeleting)
+	require.Equal(t, problemFinalizers, got.Problem)
+	require.Equal(t, "the pod is held by finalizers: example.com/theirs", got.Detail)
+	late := provider(t, later(forceAfter+grace*time.Second+time.Second), func(o *Options) {
+		o.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	})
+	require.NoError(t, late.Delete(t.Context(), i.Ref))
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], "example.com/theirs")
+	require.NotContains(t, lines[0], "lost")
+	patch(`{"metadata": {"finalizers": null}}`)
+	require.Eventually(t, func() bool { return providers.Is(late.Delete(t.Context(), i.Ref), providers.NotFound) }, patience, glance)
 }
 
 func TestAPodWithoutItsLabelsIsStillFoundByItsPlace(t *testing.T) {

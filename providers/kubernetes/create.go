@@ -41,11 +41,15 @@ func (p *Provider) repeat(ctx context.Context, req providers.CreateRequest) (pro
 	pod, err := p.api.pod(ctx, req.Tags.Namespace, req.Name)
 	switch {
 	case notFound(err): // it has just gone
-		return providers.Instance{}, &providers.Error{Class: providers.Transient, Op: opCreate, Err: err}
+		return providers.Instance{}, &providers.Error{Class: providers.Transient, Op: opCreate, Err: err, Answered: true}
 	case err != nil:
 		return providers.Instance{}, unsure(err)
 	}
-	if tags, ok := p.tagsOf(pod); !ok || tags != req.Tags {
+	tags, ours, err := p.podTags(ctx, pod)
+	switch {
+	case err != nil:
+		return providers.Instance{}, unsure(err)
+	case !ours || tags != req.Tags:
 		return providers.Instance{}, providers.Conflict(opCreate, req.Name)
 	}
 	if pod.DeletionTimestamp == nil {
@@ -53,7 +57,9 @@ func (p *Provider) repeat(ctx context.Context, req providers.CreateRequest) (pro
 			return providers.Instance{}, unsure(err) // the pod is there
 		}
 	}
-	return p.instance(pod), nil
+	i := p.instance(pod)
+	i.Tags = tags
+	return i, nil
 }
 
 // ensureSecret makes the Secret of a pod. One that an earlier pod of the same name has left goes first: the garbage

@@ -14,7 +14,8 @@ const opDelete = "delete instance"
 
 // Delete removes the Secret, then the pod: what is left after a crash in between is a pod, which everybody finds. It leaves
 // nothing to the garbage collector, which may be slow, or off. A pod whose node is lost, so that nobody tells of its end, is
-// removed without waiting for that when it is overdue for forceAfter.
+// removed without waiting for that when it is overdue for forceAfter. One that somebody's finalizers hold stays: force doesn't
+// help there, and what they wait for is that somebody's business.
 func (p *Provider) Delete(ctx context.Context, ref providers.Ref) error {
 	namespace, podName, err := p.find(opDelete, ref)
 	if err != nil {
@@ -26,8 +27,14 @@ func (p *Provider) Delete(ctx context.Context, ref providers.Ref) error {
 		return classed(opDelete, err, false) // a read: nothing was changed
 	}
 	if !gone {
-		if _, ours := p.tagsOf(pod); !ours {
+		_, ours, err := p.podTags(ctx, pod)
+		switch _, recorded := p.tagsOf(pod); {
+		case err != nil:
+			return classed(opDelete, err, false)
+		case !ours:
 			return providers.Conflict(opDelete, podName)
+		case !recorded: // its Secret is all that tells whose it is, so it stays until the pod is gone
+			return p.removePod(ctx, pod)
 		}
 	}
 	removed, err := p.removeSecret(ctx, namespace, podName)
@@ -63,10 +70,14 @@ func (p *Provider) removeSecret(ctx context.Context, namespace, secretName strin
 // removePod asks the pod to go, once; and makes it go when it is long overdue.
 func (p *Provider) removePod(ctx context.Context, pod *corev1.Pod) error {
 	force := pod.DeletionTimestamp != nil && p.opts.Clock.Now().After(pod.DeletionTimestamp.Add(forceAfter))
-	if pod.DeletionTimestamp != nil && !force {
+	switch {
+	case pod.DeletionTimestamp != nil && !force:
 		return nil
-	}
-	if force {
+	case force && len(pod.Finalizers) > 0:
+		p.opts.Log.Info("A pod that is to go is held by finalizers: whoever put them there must take them away",
+			"namespace", pod.Namespace, "pod", pod.Name, "finalizers", pod.Finalizers, "since", pod.DeletionTimestamp.Time)
+		return nil
+	case force:
 		p.opts.Log.Info("Remove a pod whose end nobody tells of: its node is lost; the kubelet ends what may still run there when it comes back",
 			"namespace", pod.Namespace, "pod", pod.Name, "node", pod.Spec.NodeName, "since", pod.DeletionTimestamp.Time)
 	}

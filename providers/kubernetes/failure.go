@@ -4,6 +4,7 @@ package kubernetes
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,6 +24,7 @@ const (
 	codeServiceAccount       = "ServiceAccountMissing"
 	codeQuotaNeedsResources  = "QuotaNeedsResources"
 	codeLimitRange           = "LimitRange"
+	codeResourceQuota        = "ResourceQuota"
 	codePodSecurity          = "PodSecurity"
 	codeAdmissionDenied      = "AdmissionDenied"
 )
@@ -36,7 +38,7 @@ func classed(op string, err error, mutation bool) *providers.Error {
 	if errors.As(err, &own) {
 		return own
 	}
-	e := &providers.Error{Op: op, Code: codeOf(err), Err: err, Class: providers.Transient}
+	e := &providers.Error{Op: op, Code: codeOf(err), Err: err, Class: providers.Transient, Answered: answered(err)}
 	wait, asked := apierrors.SuggestsClientDelay(err)
 	switch {
 	case apierrors.IsTooManyRequests(err):
@@ -73,6 +75,17 @@ func certain(err error) bool {
 	return code >= 400 && code < 500
 }
 
+// answered reports whether the API server itself said no: whatever it is about, the API server works. What something between
+// says is no answer.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || apierrors.IsUnexpectedServerError(err) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= 400 && code < 500
+}
+
 // codeOf is the API server's own word for the failure, the same from call to call.
 func codeOf(err error) string {
 	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
@@ -87,6 +100,8 @@ func refusal(err error, req providers.CreateRequest) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		e.Class, e.Code = providers.Transient, codeNamespaceTerminating // the Proxy goes with it
+	case e.Class != providers.Throttled && deniedByAdmission(err.Error()):
+		e.Class, e.Code = providers.Permanent, codeAdmissionDenied
 	case apierrors.IsNotFound(err):
 		e.Class, e.Code = providers.Transient, codeNamespaceMissing
 	case apierrors.IsForbidden(err):
@@ -94,10 +109,39 @@ func refusal(err error, req providers.CreateRequest) error {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		e.Class = providers.Permanent
 		e.Field, e.Want = fieldOf(err)
+		ownRequest(e, err.Error(), req)
 	case apierrors.IsRequestEntityTooLargeError(err):
 		e.Class, e.Field, e.Want = providers.Permanent, "spec.cloudInit", "shorten the user data"
 	}
 	return e
+}
+
+// deniedByAdmission reports whether a webhook or a policy said no. They do so with any status code: by default one says
+// Forbidden and the other Invalid.
+func deniedByAdmission(text string) bool {
+	return strings.Contains(text, "admission webhook ") && strings.Contains(text, " denied the request") ||
+		strings.Contains(text, "ValidatingAdmissionPolicy ") && strings.Contains(text, " denied request")
+}
+
+// aboutRequest matches what admission and validation say of a request: that a LimitRange forbids it, or that it is above the
+// limit which a LimitRange gave.
+var aboutRequest = regexp.MustCompile(`(cpu|memory)( usage per (Container|Pod) is [^ ]+, but request is | max limit to request ratio per | limit of )`)
+
+// ownRequest says so where the request at fault is the operator's own, which the user can't know of.
+func ownRequest(e *providers.Error, text string, req providers.CreateRequest) {
+	for _, m := range aboutRequest.FindAllStringSubmatch(text, -1) {
+		name := corev1.ResourceName(m[1])
+		if pod := req.Pod; pod != nil {
+			_, requested := pod.Resources.Requests[name]
+			_, limited := pod.Resources.Limits[name]
+			if requested || limited {
+				continue
+			}
+		}
+		e.Code, e.Field = codeLimitRange, "spec.kubernetes.resources.requests."+m[1]
+		e.Want = "write it, within the namespace's LimitRange; the operator's own request, 10m of CPU or 32Mi of memory, is outside"
+		return
+	}
 }
 
 // forbidden tells the refusals of admission apart, which have one status code and differ in their words only.
@@ -109,7 +153,7 @@ func forbidden(e *providers.Error, text string, req providers.CreateRequest) {
 	case has(" cannot ", " resource "):
 		e.Class = providers.Denied // of our own rights
 	case has("exceeded quota"):
-		e.Class = providers.QuotaExceeded
+		e.Class, e.Code = providers.QuotaExceeded, codeResourceQuota
 	case has("failed quota", "must specify"):
 		e.Class, e.Code, e.Field = providers.Permanent, codeQuotaNeedsResources, "spec.kubernetes.resources"
 		e.Want = "write the requests and limits that the namespace's ResourceQuota asks for"
@@ -120,6 +164,7 @@ func forbidden(e *providers.Error, text string, req providers.CreateRequest) {
 	case has(" per Container is "), has(" per Pod is "):
 		e.Class, e.Code, e.Field = providers.Permanent, codeLimitRange, "spec.kubernetes.resources"
 		e.Want = "write requests and limits within the namespace's LimitRange"
+		ownRequest(e, text, req)
 	default:
 		e.Class, e.Code = providers.Permanent, codeAdmissionDenied
 	}

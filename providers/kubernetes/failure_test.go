@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/proxy-operator/proxy-operator/providers"
@@ -38,8 +39,13 @@ func TestRefusalsOfCreates(t *testing.T) {
 			"nothing helps but a change", 403, status(403, "Forbidden", `admission webhook "policy.example.com" denied the request: no`),
 			providers.Permanent, codeAdmissionDenied, "",
 		},
-		"a webhook says no with 400": {"the same", 400, status(400, "BadRequest", `admission webhook "policy.example.com" denied the request: no`), providers.Permanent, "BadRequest", ""},
-		"a policy says no":           {"the same", 422, status(422, "Invalid", `pods "px-x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`), providers.Permanent, "Invalid", ""},
+		"a webhook says no with 400": {"the same", 400, status(400, "BadRequest", `admission webhook "policy.example.com" denied the request: no`), providers.Permanent, codeAdmissionDenied, ""},
+		"a policy says no":           {"the same", 422, status(422, "Invalid", `pods "px-x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`), providers.Permanent, codeAdmissionDenied, ""},
+		"a policy says too large":    {"it isn't about the user data", 413, status(413, "RequestEntityTooLarge", `pods "px-x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`), providers.Permanent, codeAdmissionDenied, ""},
+		"a webhook is too busy":      {"it asks to wait", 429, status(429, "TooManyRequests", `admission webhook "policy.example.com" denied the request: busy`), providers.Throttled, "TooManyRequests", ""},
+		"two bounds of a LimitRange": {"our own request is one of them", 403, forbidden(`[maximum memory usage per Container is 16Mi, but request is 32Mi, maximum cpu usage per Pod is 5m, but request is 10m]`), providers.Permanent, codeLimitRange, "spec.kubernetes.resources.requests.memory"},
+		"a ratio of a LimitRange":    {"the same", 403, forbidden(`cpu max limit to request ratio per Container is 2, but provided ratio is 10.000000`), providers.Permanent, codeLimitRange, "spec.kubernetes.resources.requests.cpu"},
+		"a LimitRange wants limits":  {"we write none", 403, forbidden(`maximum cpu usage per Pod is 1.  No limit is specified`), providers.Permanent, codeLimitRange, "spec.kubernetes.resources"},
 		"a webhook doesn't answer":   {"it may have been another call that failed", 500, status(500, "InternalError", `failed calling webhook "policy.example.com"`), providers.Ambiguous, "InternalError", ""},
 		"the Pod Security Standard": {
 			"the cluster asks for more than restricted", 403, forbidden(`violates PodSecurity "restricted:latest": x`), providers.Permanent, codePodSecurity, "",
@@ -113,7 +119,10 @@ func TestAQuotaThatIsUsedUp(t *testing.T) {
 	p, ns := provider(t), namespace(t, nil)
 	setQuota(t, ns, true, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")})
 	_, err := p.Create(t.Context(), request(t, in(ns)))
-	require.Equal(t, providers.QuotaExceeded, failure(t, err).Class, "%v", err)
+	e := failure(t, err)
+	require.Equal(t, providers.QuotaExceeded, e.Class, "%v", err)
+	require.Equal(t, codeResourceQuota, e.Code)
+	require.Contains(t, e.Err.Error(), "exceeded quota: full", "the Event names the quota")
 	setQuota(t, ns, false, nil)
 	create(t, p, request(t, in(ns)))
 }
@@ -151,26 +160,48 @@ func TestAQuotaThatAsksForLimits(t *testing.T) {
 	require.Equal(t, "spec.kubernetes.resources", e.Field)
 }
 
+// The user can't know of the operator's own requests, 10m of CPU and 32Mi of memory.
 func TestALimitRange(t *testing.T) {
-	p, ns := provider(t), namespace(t, nil)
-	_, err := cluster.admin.CoreV1().LimitRanges(ns).Create(t.Context(), &corev1.LimitRange{
-		ObjectMeta: metav1.ObjectMeta{Name: "range"},
-		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	var e *providers.Error
-	require.Eventually(t, func() bool { // the API server heeds it a moment later
-		_, err := p.Create(t.Context(), request(t, in(ns)))
-		if err == nil {
-			sweep(t, ns, request(t).Name)
-			return false
-		}
-		e = failure(t, err)
-		return true
-	}, patience, glance)
-	require.Equal(t, providers.Permanent, e.Class, "%v", e)
-	require.Equal(t, codeLimitRange, e.Code)
-	require.Equal(t, "spec.kubernetes.resources", e.Field)
+	of := func(name corev1.ResourceName, amount string) corev1.ResourceList {
+		return corev1.ResourceList{name: resource.MustParse(amount)}
+	}
+	cases := map[string]struct {
+		why, section string
+		limit        corev1.LimitRangeItem
+		field, want  string
+	}{
+		"above our own request":            {"it says so", `{}`, corev1.LimitRangeItem{Min: of("cpu", "1")}, "spec.kubernetes.resources.requests.cpu", "operator's own request"},
+		"below our own request":            {"it says so", `{}`, corev1.LimitRangeItem{Max: of("memory", "16Mi")}, "spec.kubernetes.resources.requests.memory", "operator's own request"},
+		"a limit below our own request":    {"it says so", `{}`, corev1.LimitRangeItem{Default: of("memory", "16Mi")}, "spec.kubernetes.resources.requests.memory", "operator's own request"},
+		"above the request of the Proxy":   {"the user wrote it", `{resources: {requests: {cpu: 500m}}}`, corev1.LimitRangeItem{Min: of("cpu", "1")}, "spec.kubernetes.resources", "write requests and limits within"},
+		"beside the request of the Proxy":  {"ours is of the other resource", `{resources: {requests: {memory: 1Gi}}}`, corev1.LimitRangeItem{Min: of("cpu", "1")}, "spec.kubernetes.resources.requests.cpu", "operator's own request"},
+		"below the limit that Proxy wrote": {"the user wrote it", `{resources: {limits: {cpu: 2}}}`, corev1.LimitRangeItem{Max: of("cpu", "1")}, "spec.kubernetes.resources", "write requests and limits within"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			p, ns := provider(t), namespace(t, nil)
+			c.limit.Type = corev1.LimitTypeContainer
+			_, err := cluster.admin.CoreV1().LimitRanges(ns).Create(t.Context(), &corev1.LimitRange{
+				ObjectMeta: metav1.ObjectMeta{Name: "range"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{c.limit}},
+			}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			req := request(t, in(ns), withSection(t, c.section))
+			var e *providers.Error
+			require.Eventually(t, func() bool { // the API server heeds it a moment later
+				_, err := p.Create(t.Context(), req)
+				if err == nil {
+					sweep(t, ns, req.Name)
+					return false
+				}
+				e = failure(t, err)
+				return true
+			}, patience, glance)
+			require.Equal(t, providers.Permanent, e.Class, "%v", e)
+			require.Equal(t, codeLimitRange, e.Code, "%v", e)
+			require.Equal(t, c.field, e.Field, "%s: %v", c.why, e)
+			require.Contains(t, e.Want, c.want, c.why)
+		})
+	}
 }
 
 // No controller ends namespaces here, so it stays as it is.
@@ -182,8 +213,25 @@ func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 	e := failure(t, err)
 	require.Equal(t, providers.Transient, e.Class, "the Proxy goes with it: %v", err)
 	require.Equal(t, codeNamespaceTerminating, e.Code)
+	require.True(t, e.Answered)
 	require.NoError(t, p.Delete(t.Context(), made.Ref), "what is there can go")
 	require.Eventually(t, func() bool { return providers.Is(p.Delete(t.Context(), made.Ref), providers.NotFound) }, patience, glance)
+}
+
+// All namespaces are of one account: a deleted one with many Proxies must not stop the creates of the others.
+func TestADeletedNamespaceDoesNotOpenTheCircuitOfTheAccount(t *testing.T) {
+	ns, g := namespace(t, nil), providers.NewGuarded(account, provider(t), providers.GuardOptions{Clock: clock.RealClock{}, Workers: 20, Limits: providers.Limits{CallsPerSecond: 1000}})
+	require.NoError(t, cluster.admin.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
+	for n := range 20 {
+		_, err := g.Create(t.Context(), requestOf(fmt.Sprint("gone ", n), in(ns)))
+		require.Equal(t, codeNamespaceTerminating, failure(t, err).Code, "%v", err)
+		_, err = g.Create(t.Context(), requestOf(fmt.Sprint("nowhere ", n), in("nowhere")))
+		require.Equal(t, codeNamespaceMissing, failure(t, err).Code, "%v", err)
+	}
+	req := request(t)
+	_, err := g.Create(t.Context(), req)
+	t.Cleanup(func() { sweep(t, home, req.Name) })
+	require.NoError(t, err)
 }
 
 func TestANamespaceThatIsNotThere(t *testing.T) {
@@ -192,6 +240,7 @@ func TestANamespaceThatIsNotThere(t *testing.T) {
 	e := failure(t, err)
 	require.Equal(t, providers.Transient, e.Class, "NotFound says nothing of a create: %v", err)
 	require.Equal(t, codeNamespaceMissing, e.Code)
+	require.True(t, e.Answered)
 	ref := providers.Ref{Account: account, Path: "nowhere/" + request(t).Name}
 	_, err = p.Get(t.Context(), ref)
 	require.True(t, providers.Is(err, providers.NotFound), "%v", err)
@@ -215,6 +264,7 @@ func TestAnAPIServerThatIsNotThere(t *testing.T) {
 	p := provider(t, func(o *Options) { o.Cluster = &rest.Config{Host: "http://127.0.0.1:1"} })
 	_, err := p.Create(t.Context(), request(t))
 	require.Equal(t, providers.Transient, failure(t, err).Class, "nothing was sent: %v", err)
+	require.False(t, failure(t, err).Answered)
 	_, err = p.ListByTag(t.Context(), providers.Selector{Installation: installation})
 	require.Equal(t, providers.Transient, failure(t, err).Class, "%v", err)
 }
@@ -227,6 +277,7 @@ func TestANotFoundOfSomethingBetweenIsNone(t *testing.T) {
 	d.answer("GET", pods, 404, "404 page not found")
 	_, err := p.Get(t.Context(), made.Ref)
 	require.Equal(t, providers.Transient, failure(t, err).Class, "%v", err)
+	require.False(t, failure(t, err).Answered, "it isn't the API server that spoke")
 	d.answer("GET", pods, 404, "404 page not found")
 	require.Equal(t, providers.Transient, failure(t, p.Delete(t.Context(), made.Ref)).Class)
 }

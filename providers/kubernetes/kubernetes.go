@@ -4,7 +4,8 @@
 //
 // An instance is a pod in its Proxy's namespace and a Secret of the same name with the user data and the credentials. Both
 // carry the whole record in an annotation; labels are there to be selected by, and prove nothing: what a person labelled to
-// look like ours has no record that fits its name and namespace, and is neither adopted nor deleted. The pod is made first
+// look like ours has no record that fits its name and namespace, and is neither adopted nor deleted. A pod whose record was wiped
+// is known by its Secret, if that names the pod's UID as its owner. The pod is made first
 // and owns the Secret; the Secret is removed first. So no Secret is left alone but where somebody else took the pod away,
 // and then it is listed as what is left of the instance (docs/adr/0023-pods.md).
 //

@@ -5,8 +5,6 @@ package kubernetes
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,6 +36,9 @@ func (p *Provider) Get(ctx context.Context, ref providers.Ref) (providers.Instan
 		return providers.Instance{}, classed(opGet, err, false)
 	}
 	i := p.instance(pod)
+	if i.Tags, _, err = p.podTags(ctx, pod); err != nil {
+		return providers.Instance{}, classed(opGet, err, false)
+	}
 	if !p.waitsInVain(pod, i) {
 		return i, nil
 	}
@@ -87,12 +88,12 @@ func (p *Provider) ListByTag(ctx context.Context, sel providers.Selector) ([]pro
 }
 
 func (p *Provider) listIn(ctx context.Context, namespace string, sel providers.Selector) ([]providers.Instance, error) {
-	left := map[types.NamespacedName]providers.Instance{}
+	left := map[types.NamespacedName]*metav1.PartialObjectMetadata{}
 	err := pages(p.options(sel), func(opts metav1.ListOptions) (string, error) {
 		page, next, err := p.api.secretPage(ctx, namespace, opts)
 		for n := range page {
 			if i, ours := p.leftover(&page[n]); ours && sel.Matches(i.Tags) {
-				left[nameOf(&page[n])] = i
+				left[nameOf(&page[n])] = &page[n]
 			}
 		}
 		return next, err
@@ -115,8 +116,12 @@ func (p *Provider) listIn(ctx context.Context, namespace string, sel providers.S
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	maps.DeleteFunc(left, func(name types.NamespacedName, _ providers.Instance) bool { return seen[name] })
-	return append(found, slices.Collect(maps.Values(left))...), nil
+	for name, s := range left {
+		if i, _ := p.leftover(s); !seen[name] {
+			found = append(found, i)
+		}
+	}
+	return found, nil
 }
 
 func (p *Provider) options(sel providers.Selector) metav1.ListOptions {
@@ -144,15 +149,42 @@ func pages(opts metav1.ListOptions, page func(metav1.ListOptions) (next string, 
 }
 
 // listed is the pod as an instance, if it is one; left are the Secrets.
-func (p *Provider) listed(pod *corev1.Pod, left map[types.NamespacedName]providers.Instance) (providers.Instance, bool) {
-	if _, ours := p.tagsOf(pod); !ours {
+func (p *Provider) listed(pod *corev1.Pod, left map[types.NamespacedName]*metav1.PartialObjectMetadata) (providers.Instance, bool) {
+	secret, i := left[nameOf(pod)], p.instance(pod)
+	var ours bool
+	if i.Tags, ours = p.tagsBeside(pod, secret); !ours {
 		return providers.Instance{}, false
 	}
-	i := p.instance(pod)
-	if _, ok := left[nameOf(pod)]; !ok && p.waitsInVain(pod, i) {
+	if secret == nil && p.waitsInVain(pod, i) {
 		return halfMade(i), true
 	}
 	return i, true
+}
+
+// podTags returns the record of a pod; ours is false for somebody else's.
+func (p *Provider) podTags(ctx context.Context, pod *corev1.Pod) (tags providers.Tags, ours bool, err error) {
+	if tags, ours = p.tagsOf(pod); ours {
+		return tags, true, nil
+	}
+	s, err := p.api.secret(ctx, pod.Namespace, pod.Name)
+	if notFound(err) {
+		return providers.Tags{}, false, nil
+	}
+	if err != nil {
+		return providers.Tags{}, false, err
+	}
+	tags, ours = p.tagsBeside(pod, s)
+	return tags, ours, nil
+}
+
+// tagsBeside returns the record of a pod; where somebody wiped it, that of the Secret of the same name, which we made for the
+// pod with this very UID. secret may be nil.
+func (p *Provider) tagsBeside(pod *corev1.Pod, secret *metav1.PartialObjectMetadata) (providers.Tags, bool) {
+	tags, ours := p.tagsOf(pod)
+	if ours || secret == nil || !ownedBy(secret, pod.UID) {
+		return tags, ours
+	}
+	return p.tagsOf(secret)
 }
 
 // leftover is the instance of which only the Secret is left.

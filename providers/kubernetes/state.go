@@ -5,6 +5,7 @@ package kubernetes
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 // Problems that aren't reasons of the kubelet's, and one that stands for several of them.
 const (
 	problemSecretMissing = "SecretMissing"
+	problemFinalizers    = "Finalizers"
 	problemImagePull     = "ImagePullBackOff" // also while it is tried again
 	problemCrashLoop     = "CrashLoopBackOff" // also while it runs between two crashes
 	problemOOMKilled     = "OOMKilled"
@@ -40,6 +42,8 @@ func (p *Provider) instance(pod *corev1.Pod) providers.Instance {
 // is for the probes to say, who know whether one or all of a node fell, and for the disruption budget.
 func stateOf(pod *corev1.Pod) (state providers.InstanceState, problem, detail string) {
 	switch phase := pod.Status.Phase; {
+	case pod.DeletionTimestamp != nil && len(pod.Finalizers) > 0:
+		return providers.StateDeleting, problemFinalizers, "the pod is held by finalizers: " + strings.Join(pod.Finalizers, ", ")
 	case pod.DeletionTimestamp != nil:
 		return providers.StateDeleting, "", ""
 	case phase == corev1.PodFailed, phase == corev1.PodSucceeded:
