@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/proxy-operator/proxy-operator/internal/localnet"
 )
 
 // errDenied is how the dialer refuses an address.
@@ -19,44 +21,7 @@ var errDenied = errors.New("address is denied")
 // DefaultDeny are the addresses that a user of the cluster could abuse the
 // operator's probes for: those of the machine itself, of its link, and of the
 // clouds' metadata services.
-func DefaultDeny() []netip.Prefix {
-	v4 := func(a, b, c, d byte, bits int) netip.Prefix {
-		return netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, c, d}), bits)
-	}
-	return []netip.Prefix{
-		v4(0, 0, 0, 0, 8),
-		v4(127, 0, 0, 0, 8),
-		v4(169, 254, 0, 0, 16),     // link-local: metadata of most clouds
-		v4(100, 100, 100, 200, 32), // metadata of Alibaba Cloud
-		v4(168, 63, 129, 16, 32),   // host services of Azure
-		v4(192, 0, 0, 192, 32),     // metadata of Oracle Cloud, older images
-		v4(224, 0, 0, 0, 4),        // multicast
-		v4(240, 0, 0, 0, 4),        // reserved, broadcast
-		netip.PrefixFrom(netip.IPv6Unspecified(), 128),
-		netip.PrefixFrom(netip.IPv6Loopback(), 128),
-		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfe, 0x80}), 10), // link-local
-		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xff}), 8),        // multicast
-		// fd00:ec2::/32, metadata of AWS
-		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2}), 32),
-	}
-}
-
-// denied tells whether address is in one of the ranges, also when it is an IPv4
-// address inside an IPv6 one.
-func denied(ranges []netip.Prefix, address netip.Addr) bool {
-	address = address.WithZone("").Unmap()
-	for _, r := range ranges {
-		if r.Contains(address) {
-			return true
-		}
-	}
-	// 64:ff9b::/96 is the way to IPv4 from networks without it (RFC 6052).
-	wide := address.As16()
-	if nat64 := [12]byte{0, 0x64, 0xff, 0x9b}; [12]byte(wide[:12]) == nat64 {
-		return denied(ranges, netip.AddrFrom4([4]byte(wide[12:])))
-	}
-	return false
-}
+func DefaultDeny() []netip.Prefix { return localnet.Addresses() }
 
 // orDefault is the list that an unset one means.
 func orDefault(ranges []netip.Prefix) []netip.Prefix {
@@ -75,7 +40,7 @@ func (p *Prober) dialer(ranges []netip.Prefix) *net.Dialer {
 		FallbackDelay: -1, // one address after the other: a race leaves a goroutine behind
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
-			if err != nil || denied(ranges, to.Addr()) {
+			if err != nil || localnet.Contain(ranges, to.Addr()) {
 				return errDenied
 			}
 			return nil
@@ -130,7 +95,7 @@ func (d *destination) check(ranges []netip.Prefix) error {
 		return byTarget(ReasonTargetDenied, "the query has a blank or another character that must be written with %")
 	}
 	if address, err := netip.ParseAddr(d.host); err == nil {
-		if address.Zone() != "" || denied(ranges, address) {
+		if address.Zone() != "" || localnet.Contain(ranges, address) {
 			return byTarget(ReasonTargetDenied, "the address is in a range that no probe may ask for")
 		}
 		return nil
@@ -139,7 +104,7 @@ func (d *destination) check(ranges []netip.Prefix) error {
 		return byTarget(ReasonTargetDenied, "the host is neither a name nor an address")
 	}
 	name := strings.ToLower(strings.TrimSuffix(d.host, "."))
-	if local := name == "localhost" || strings.HasSuffix(name, ".localhost"); local && denied(ranges, netip.IPv6Loopback()) {
+	if local := name == "localhost" || strings.HasSuffix(name, ".localhost"); local && localnet.Contain(ranges, netip.IPv6Loopback()) {
 		return byTarget(ReasonTargetDenied, "localhost is in a range that no probe may ask for")
 	}
 	return nil

@@ -2,13 +2,7 @@
 
 package probe
 
-import (
-	"context"
-	"net/netip"
-)
-
-// Denied is denied with the default list.
-func Denied(address netip.Addr) bool { return denied(DefaultDeny(), address) }
+import "context"
 
 // DialFailure gives fault and reason of a dial's error.
 func DialFailure(err error) (Fault, Reason) {
