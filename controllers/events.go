@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +21,21 @@ func (r *ProxyReconciler) publish(ctx context.Context, base, p *v1alpha1.Proxy) 
 	calls := r.memory.of(p)
 	detail := calls.Detail
 	calls.Detail = ""
+	for _, c := range news(base, p) {
+		log.FromContext(ctx).Info(c.Message, "condition", c.Type, "status", c.Status, "reason", c.Reason, "detail", detail)
+		kind, note := corev1.EventTypeNormal, c.Message
+		if c.Type == v1alpha1.ConditionStalled || !calm(c.Reason) {
+			kind = corev1.EventTypeWarning
+		}
+		if detail != "" {
+			note += " (" + detail + ")"
+		}
+		r.Recorder.Eventf(p, nil, kind, c.Reason, "Reconcile", "%s", note)
+	}
+}
+
+// news are the conditions of which a person should hear.
+func news(base, p *v1alpha1.Proxy) []*metav1.Condition {
 	prov := changed(base, p, v1alpha1.ConditionProvisioned)
 	if prov != nil && prov.Status == metav1.ConditionUnknown && prov.Reason == v1alpha1.ReasonProvisioning {
 		prov = nil // that nothing is known yet is no news; the next pass has some
@@ -34,20 +50,7 @@ func (r *ProxyReconciler) publish(ctx context.Context, base, p *v1alpha1.Proxy) 
 			stalled = nil // one cause, told once
 		}
 	}
-	for _, c := range []*metav1.Condition{prov, healthy, stalled} {
-		if c == nil {
-			continue
-		}
-		log.FromContext(ctx).Info(c.Message, "condition", c.Type, "status", c.Status, "reason", c.Reason, "detail", detail)
-		kind, note := corev1.EventTypeNormal, c.Message
-		if c.Type == v1alpha1.ConditionStalled || !calm(c.Reason) {
-			kind = corev1.EventTypeWarning
-		}
-		if detail != "" {
-			note += " (" + detail + ")"
-		}
-		r.Recorder.Eventf(p, nil, kind, c.Reason, "Reconcile", "%s", note)
-	}
+	return slices.DeleteFunc([]*metav1.Condition{prov, healthy, stalled}, func(c *metav1.Condition) bool { return c == nil })
 }
 
 // changed returns the condition if its status or reason isn't what it was, or if it is another problem that keeps a machine

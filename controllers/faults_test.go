@@ -245,33 +245,6 @@ func TestAMachineThatIsNotOursIsNeverAdopted(t *testing.T) {
 		w.removed("a")
 		require.True(t, w.cloud.Exists(planted))
 	})
-	// Somebody may make machines in another namespace, knows the UID, and works out the name that goes with it.
-	for why, forge := range map[string]func(*providers.Tags){
-		"with the record of another namespace":          func(t *providers.Tags) { t.Namespace = "evil" },
-		"with the record of another name":               func(t *providers.Tags) { t.Name = "whatever" },
-		"with an incarnation after which there is none": func(t *providers.Tags) { t.Incarnation = maxIncarnation },
-	} {
-		t.Run(why, func(t *testing.T) {
-			w := newWorld(t, cloud.Pod())
-			p := w.create("a")
-			ours := recordedRef(w.ready("a"))
-			tags := w.machines(string(p.UID))[0].Tags
-			tags.Incarnation = 7
-			forge(&tags)
-			key := providers.Key{InstallationID: tags.Installation, ProxyUID: tags.OwnerUID, Incarnation: tags.Incarnation, Account: "cloud"}
-			planted := w.cloud.Plant("cloud", "", key.Name(), tags)
-			for range 5 {
-				_, err := w.tick("a")
-				require.NoError(t, err)
-			}
-			require.Equal(t, ours, recordedRef(w.get("a")), "it isn't adopted")
-			require.True(t, w.cloud.Exists(ours), "nor is ours ended for it")
-			w.delete("a")
-			w.until("a", func() bool { return w.gone("a") })
-			require.False(t, w.cloud.Exists(ours))
-			require.True(t, w.cloud.Exists(planted), "whose machine that is, the collector finds out")
-		})
-	}
 	t.Run("in place of ours", func(t *testing.T) {
 		w := newWorld(t, cloud.Pod())
 		p := w.create("a")

@@ -64,22 +64,24 @@ func (r *ProxyReconciler) removeStray(ctx context.Context, id types.NamespacedNa
 		}
 		return false, fmt.Errorf("list instances: %w", err)
 	}
-	for _, i := range s.Of(string(in.UID)) {
-		if !isOf(id, i) || i.State == providers.StateDeleting || calls.deletedWithin(i.Ref, acc.Provider.Traits().Lag+deleteAgain, r.Clock.Now()) {
+	mine := slices.DeleteFunc(slices.Clone(s.Of(string(in.UID))), func(i providers.Instance) bool { return !isOf(id, i) })
+	lag := acc.Provider.Traits().Lag
+	for _, i := range mine {
+		if i.State == providers.StateDeleting || calls.deletedWithin(i.Ref, lag+deleteAgain, r.Clock.Now()) {
 			continue
 		}
 		log.FromContext(ctx).Info("asked an instance to go whose Proxy is gone", "providerID", i.Ref.String(), "uid", string(in.UID))
-		err := acc.Provider.Delete(ctx, i.Ref)
-		if err != nil && !providers.Is(err, providers.NotFound) && !providers.IsHeld(err) {
+		switch err := acc.Provider.Delete(ctx, i.Ref); {
+		case providers.IsHeld(err):
+		case err != nil && !providers.Is(err, providers.NotFound):
 			return false, fmt.Errorf("delete instance: %w", err)
-		}
-		if !providers.IsHeld(err) {
+		default:
 			calls.Deleted[i.Ref] = r.Clock.Now()
 		}
 		return true, nil
 	}
 	// One that a list doesn't show for longer than lists lag is the collector's, if it comes at all.
-	return slices.ContainsFunc(s.Of(string(in.UID)), func(i providers.Instance) bool { return isOf(id, i) }) || s.StartedAt.Before(in.At.Add(acc.Provider.Traits().Lag+confirmGap)), nil
+	return len(mine) > 0 || s.StartedAt.Before(in.At.Add(lag+confirmGap)), nil
 }
 
 // stray returns what this process did for a Proxy that was gone before the pass after its first create. Of one whose machine was seen

@@ -16,6 +16,7 @@ import (
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/internal/sim/cloud"
+	"github.com/proxy-operator/proxy-operator/providers"
 )
 
 // The tests below come from a hostile tester: what people, other operators and other clocks write on a Proxy.
@@ -184,4 +185,35 @@ func TestAProxyThatIsDeletedWhileItsFinalizerArrivesLeavesNoMachine(t *testing.T
 	}
 	require.Empty(t, w.machines(string(p.UID)))
 	require.Nil(t, w.r.memory.stray(w.key("px")), "and then it is forgotten")
+}
+
+// TestAForgedRecordIsNobodysMachine: somebody may make machines in another namespace, knows the UID, and works out the name
+// that goes with it.
+func TestAForgedRecordIsNobodysMachine(t *testing.T) {
+	for why, forge := range map[string]func(*providers.Tags){
+		"with the record of another namespace":          func(t *providers.Tags) { t.Namespace = "evil" },
+		"with the record of another name":               func(t *providers.Tags) { t.Name = "whatever" },
+		"with an incarnation after which there is none": func(t *providers.Tags) { t.Incarnation = maxIncarnation },
+	} {
+		t.Run(why, func(t *testing.T) {
+			w := newWorld(t, cloud.Pod())
+			p := w.create("a")
+			ours := recordedRef(w.ready("a"))
+			tags := w.machines(string(p.UID))[0].Tags
+			tags.Incarnation = 7
+			forge(&tags)
+			key := providers.Key{InstallationID: tags.Installation, ProxyUID: tags.OwnerUID, Incarnation: tags.Incarnation, Account: "cloud"}
+			planted := w.cloud.Plant("cloud", "", key.Name(), tags)
+			for range 5 {
+				_, err := w.tick("a")
+				require.NoError(t, err)
+			}
+			require.Equal(t, ours, recordedRef(w.get("a")), "it isn't adopted")
+			require.True(t, w.cloud.Exists(ours), "nor is ours ended for it")
+			w.delete("a")
+			w.until("a", func() bool { return w.gone("a") })
+			require.False(t, w.cloud.Exists(ours))
+			require.True(t, w.cloud.Exists(planted), "whose machine that is, the collector finds out")
+		})
+	}
 }

@@ -44,15 +44,22 @@ func (v Vitals) healthy() *cond {
 		return &cond{metav1.ConditionFalse, v.Reason, illMessage(v.Reason, messageBroken)}
 	case v.Health == health.Unhealthy:
 		return &cond{metav1.ConditionUnknown, v.Reason, illMessage(v.Reason, messageProbing)}
-	case v.Health == health.Unknown && v.Reason == v1alpha1.ReasonTargetUnreachable:
-		// It isn't counted against the proxy as long as the operator can't reach the target either.
-		return &cond{metav1.ConditionUnknown, v.Reason, illMessage(v.Reason, messageProbing) + " Neither can the operator; look at the target's URL first."}
-	case v.Health == health.Unknown && othersFault(v.Reason):
-		return &cond{metav1.ConditionUnknown, v.Reason, illMessage(v.Reason, messageProbing)}
 	case v.Health == health.Unknown:
-		return &cond{metav1.ConditionUnknown, v1alpha1.ReasonProbing, messageProbing}
+		return v.undecided()
 	default:
 		return &cond{metav1.ConditionUnknown, v1alpha1.ReasonProbing, messageNoMachine}
+	}
+}
+
+// undecided is the condition Healthy as long as no verdict is possible.
+func (v Vitals) undecided() *cond {
+	switch {
+	case v.Reason == v1alpha1.ReasonTargetUnreachable: // not counted as long as the operator can't reach the target either
+		return &cond{metav1.ConditionUnknown, v.Reason, illMessage(v.Reason, messageProbing) + " Neither can the operator; look at the target's URL first."}
+	case othersFault(v.Reason):
+		return &cond{metav1.ConditionUnknown, v.Reason, illMessage(v.Reason, messageProbing)}
+	default:
+		return &cond{metav1.ConditionUnknown, v1alpha1.ReasonProbing, messageProbing}
 	}
 }
 

@@ -52,19 +52,25 @@ func (d chosen) taken(w *World, c *call) string {
 		return ""
 	}
 	d.down[string(p.UID)] = max(d.down[string(p.UID)], c.machine.Tags.Incarnation)
-	fleet, down := 0, 0
-	for _, q := range w.api.Proxies() {
-		if q.DeletionTimestamp.IsZero() {
-			fleet++
-			if d.down[string(q.UID)] > 0 {
-				down++
-			}
-		}
-	}
+	fleet, down := d.count(w)
 	if down > max(1, fleet/10) && !c.by.retired && len(w.procs) == 1 {
 		return fmt.Sprintf("%d of %d Proxies are without a machine, by our choice", down, fleet)
 	}
 	return ""
+}
+
+// count is how many Proxies there are, and how many of them are down by choice.
+func (d chosen) count(w *World) (fleet, down int) {
+	for _, q := range w.api.Proxies() {
+		if !q.DeletionTimestamp.IsZero() {
+			continue
+		}
+		fleet++
+		if d.down[string(q.UID)] > 0 {
+			down++
+		}
+	}
+	return fleet, down
 }
 
 // leaves reports whether a machine is on its way out, or gone.
