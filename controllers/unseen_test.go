@@ -110,7 +110,7 @@ func TestWhatIsToldOfAMachineThatNoLookShows(t *testing.T) {
 			"it says nothing of this one", member("a", 4), broken, [4]string{"True/Created", "True/Healthy", "", ""},
 		},
 		"no verdict yet": {
-			"what was written stays", member("a", 3), health.Verdict{Incarnation: 3, Health: health.Unknown}, [4]string{"True/Created", "True/Healthy", "", ""},
+			"what was written stays", member("a", 3), health.Verdict{Incarnation: 3, Health: health.Unknown, Hearsay: true}, [4]string{"True/Created", "True/Healthy", "", ""},
 		},
 		"a machine that goes": {
 			"that it answers until then is no use", member("a", 3, down(v1alpha1.ReasonReplacing)), works, [4]string{"False/Replacing", "Unknown/Probing", "", ""},
