@@ -17,9 +17,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -121,7 +119,7 @@ func (p *Provider) Check(req providers.CreateRequest) error {
 	if req.Protocol != "HTTP" {
 		return providers.Unsupported("spec.protocol", "the operator's own image serves HTTP only; write HTTP, or name another image in spec.image")
 	}
-	if !credentials(req.Username, req.Password) {
+	if !req.BasicAuth() {
 		return providers.Unsupported("spec.auth.secretRef", "name a Secret with a username (without a colon) and a password, neither with control characters")
 	}
 	return nil
@@ -145,21 +143,6 @@ func checkLabels(labels map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// credentials reports whether the forward proxy will accept them; none at all are fine. One line break at the end is the
-// editor's, and no part of them.
-func credentials(username, password string) bool {
-	if username == "" && password == "" {
-		return true
-	}
-	for _, s := range []string{username, password} {
-		s = strings.TrimSuffix(strings.TrimSuffix(s, "\n"), "\r")
-		if s == "" || strings.ContainsFunc(s, unicode.IsControl) {
-			return false
-		}
-	}
-	return !strings.Contains(username, ":")
 }
 
 // checkCaller refuses requests that only a mistake in the operator can make.

@@ -23,7 +23,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
@@ -133,7 +132,7 @@ func (p *Provider) Check(req providers.CreateRequest) error {
 	if req.Port < 1 || req.Port > 65535 {
 		return providers.Unsupported("spec.port", "write a port from 1 to 65535")
 	}
-	if !credentials(req.Username, req.Password) {
+	if !req.BasicAuth() {
 		return providers.Unsupported("spec.auth.secretRef", "name a Secret with a username (without a colon) and a password, neither with control characters")
 	}
 	if len(p.zones) == 0 && req.Key.Zone != "" {
@@ -143,21 +142,6 @@ func (p *Provider) Check(req providers.CreateRequest) error {
 		return providers.Unsupported("spec.location.zones", "use zones of this account: "+strings.Join(p.zones, ", "))
 	}
 	return nil
-}
-
-// credentials reports whether the process will accept them; none at all are fine. One line break at the end is the
-// editor's, and no part of them.
-func credentials(username, password string) bool {
-	if username == "" && password == "" {
-		return true
-	}
-	for _, s := range []string{username, password} {
-		s = strings.TrimSuffix(strings.TrimSuffix(s, "\n"), "\r")
-		if s == "" || strings.ContainsFunc(s, unicode.IsControl) {
-			return false
-		}
-	}
-	return !strings.Contains(username, ":")
 }
 
 // checkCaller refuses requests that only a mistake in the operator can make.
