@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -250,6 +251,7 @@ func (r *ProxyReconciler) patchStatusIfChanged(ctx context.Context, base, p *v1a
 	}
 	r.beginHealth(p)
 	p.Status.Phase = computePhase(p)
+	dateConditions(base.Status.Conditions, p.Status.Conditions, r.Clock.Now())
 	if equality.Semantic.DeepEqual(base.Status, p.Status) && !r.off(GuardEqualStatus) {
 		return nil
 	}
@@ -272,6 +274,17 @@ func (r *ProxyReconciler) patchStatusIfChanged(ctx context.Context, base, p *v1a
 	r.memory.wrote(written)
 	r.publish(ctx, base, p)
 	return nil
+}
+
+// dateConditions gives each condition the time of its last change. What a pass took back itself didn't change, and the time is
+// the clock's, in whole seconds as the API server keeps it: apimachinery's own would be the wall's.
+func dateConditions(was, is []metav1.Condition, now time.Time) {
+	for i := range is {
+		is[i].LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
+		if b := meta.FindStatusCondition(was, is[i].Type); b != nil && b.Status == is[i].Status {
+			is[i].LastTransitionTime = b.LastTransitionTime
+		}
+	}
 }
 
 // noGeneration is what no object has. A patch from it always carries observedGeneration: the conditions of an old view are

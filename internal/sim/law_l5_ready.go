@@ -157,7 +157,7 @@ func lawConditions() law {
 			return fmt.Sprintf("phase is %s, and Ready %s", p.Status.Phase, readyOf(p))
 		}
 		for _, k := range p.Status.Conditions {
-			if why := malformed(k, p.Generation); why != "" {
+			if why := malformed(k, p.Generation, c.at); why != "" {
 				return why
 			}
 		}
@@ -178,10 +178,15 @@ func readyTold(p *v1alpha1.Proxy) string {
 	return ""
 }
 
-func malformed(k metav1.Condition, generation int64) string {
+// clocksDiffer is more than any clock of a plan is off. The wall's is months off.
+const clocksDiffer = time.Hour
+
+func malformed(k metav1.Condition, generation int64, at time.Time) string {
 	switch {
 	case k.Reason == "" || k.LastTransitionTime.IsZero():
 		return "condition " + k.Type + " has no reason or no time"
+	case k.LastTransitionTime.Sub(at) > clocksDiffer:
+		return "condition " + k.Type + " is of a time that no process's clock has shown"
 	case k.ObservedGeneration > generation:
 		return "condition " + k.Type + " is ahead of its generation"
 	case (k.Type == v1alpha1.ConditionStalled || k.Type == v1alpha1.ConditionReconciling) && k.Status != metav1.ConditionTrue:
