@@ -87,10 +87,11 @@ func (d doom) or(other doom) doom {
 	return d
 }
 
-// ill reports whether requests don't get through the instance, and that is its own fault.
+// ill reports whether requests don't get through the instance, and that is its own fault by the newest round too: one that
+// fell ill just before its target, or this process's network, may be well again, and no round can show it.
 func (s Seen) ill(i providers.Instance) bool {
 	v := s.Vitals
-	return v.Of == i.Ref && v.Health == health.Unhealthy && (!v.Held || s.off(GuardHealthHeld))
+	return v.Of == i.Ref && v.Health == health.Unhealthy && (!v.Held || s.off(GuardHealthHeld)) && (!v.Doubted || s.off(GuardHealthBlamed))
 }
 
 // bootDeadline grows with the machines in a row that didn't come up from these inputs: a cloud-init that doesn't work must

@@ -64,6 +64,13 @@ func TestCondemnedAt(t *testing.T) {
 		"a pool that is held condemns nobody that runs and never worked": {
 			why: "the same", seen: neverWorked(health.Unhealthy, time.Hour).with(func(s *Seen) { s.Vitals.Held = true }), want: doom{},
 		},
+		"a machine that was ill when its target went down is spared": {
+			why: "the newest round doesn't blame it, and none can show whether it is well again",
+			seen: cared(health.Unhealthy, time.Hour).with(func(s *Seen) { s.Vitals.Doubted = true }), want: doom{},
+		},
+		"one that never worked, too": {
+			why: "the same", seen: neverWorked(health.Unhealthy, time.Hour).with(func(s *Seen) { s.Vitals.Doubted = true }), want: doom{},
+		},
 		"a machine that boots is bound by its deadline though its pool is held": {
 			why:  "it isn't probed, so that nobody else's fault shows",
 			seen: neverWorked("", time.Minute).with(boots, func(s *Seen) { s.Vitals.Held = true }), want: doom{noon.Add(9 * time.Minute), CauseBoot},

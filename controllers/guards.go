@@ -21,6 +21,7 @@ const (
 	GuardSlotsSeen    Guard = "nobody is taken down before each Proxy had a pass"
 	GuardSlotFreed    Guard = "whose successor works gives its slot back"
 	GuardHealthHeld   Guard = "many that fall ill at once aren't replaced for it"
+	GuardHealthBlamed Guard = "what the newest round doesn't blame isn't replaced for its health"
 	GuardBootBackoff  Guard = "the boot deadline doubles"
 	GuardFreshList    Guard = "a list from before the last change proves nothing"
 	GuardKnownPlaces  Guard = "look in the ledger's and the recorded account too"

@@ -57,6 +57,7 @@ type Vitals struct {
 	Since     time.Time     // of Health
 	ExitIP    string
 	Held      bool // so many of its pool fell ill at once that it is hardly their own fault
+	Doubted   bool // the newest round doesn't blame it
 }
 
 // vitals watches the instance that serves, and returns what is known of it. One that isn't made from what is wanted now is
@@ -103,7 +104,7 @@ func (v *Vitals) recall(p *v1alpha1.Proxy, i *providers.Instance) {
 	v.Health = health.Unknown
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionHealthy)
 	if was := prior(p); was != health.Unknown && sameAddress(p, i) {
-		v.Health, v.Reason, v.Since, v.ExitIP = was, c.Reason, c.LastTransitionTime.Time, p.Status.ExitIP
+		v.Health, v.Reason, v.Since, v.ExitIP, v.Doubted = was, c.Reason, c.LastTransitionTime.Time, p.Status.ExitIP, true
 	}
 }
 
@@ -181,8 +182,11 @@ func (r *ProxyReconciler) watch(p *v1alpha1.Proxy, s health.Subject) bool {
 func (r *ProxyReconciler) heard(p *v1alpha1.Proxy, v *Vitals, incarnation int64) {
 	calls := r.memory.of(p)
 	recalled := v.Health == health.Healthy || v.Health == health.Unhealthy
-	if known, ok := r.Health.Verdict(string(p.UID)); ok && known.Incarnation == incarnation && (!known.Hearsay || !recalled) {
-		v.Health, v.Reason, v.Since, v.ExitIP = known.Health, string(known.Reason), known.Since, known.ExitIP
+	if known, ok := r.Health.Verdict(string(p.UID)); ok && known.Incarnation == incarnation {
+		v.Doubted = known.Doubted
+		if !known.Hearsay || !recalled {
+			v.Health, v.Reason, v.Since, v.ExitIP = known.Health, string(known.Reason), known.Since, known.ExitIP
+		}
 	}
 	if v.Health == health.Healthy || worked(p, incarnation) {
 		calls.Booted, calls.BootedIs = incarnation, true

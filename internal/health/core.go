@@ -275,7 +275,7 @@ func (c *core) tell(s *subject, was standing, now time.Time) {
 func (s *subject) verdict() Verdict {
 	return Verdict{
 		UID: s.UID, Incarnation: s.Incarnation, Health: s.health, Reason: s.reason,
-		ExitIP: s.exit.shown, Anonymity: s.anonymity, Since: s.since, Hearsay: !s.own,
+		ExitIP: s.exit.shown, Anonymity: s.anonymity, Since: s.since, Hearsay: !s.own, Doubted: s.health != Healthy && !s.open && s.last.kind != bad,
 	}
 }
 

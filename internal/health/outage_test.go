@@ -75,6 +75,34 @@ func TestATargetThatWasDownFirstCondemnsNobody(t *testing.T) {
 	require.Equal(t, Healthy, w.health("p0"), "it answers nobody else either")
 }
 
+// TestAProxyThatWasIllWhenItsTargetWentDownIsDoubted: it was replaced for what may have been over for long.
+func TestAProxyThatWasIllWhenItsTargetWentDownIsDoubted(t *testing.T) {
+	doubted := func(w *world) bool {
+		v, _ := w.engine.Verdict("p0")
+		return v.Doubted
+	}
+	w := newWorld()
+	w.fleet(1, 1)
+	w.run(t, 10*time.Minute)
+	require.False(t, doubted(w), "it works")
+	host := w.engine.core.subjects["p0"].Proxy.Host
+	w.breakProxy(host, probe.ReasonTimeout)
+	w.run(t, 3*time.Minute)
+	require.Equal(t, Unhealthy, w.health("p0"))
+	require.False(t, doubted(w), "each round blames it")
+	w.targetDown(true)
+	w.run(t, 3*time.Minute)
+	require.Equal(t, Unhealthy, w.health("p0"))
+	require.True(t, doubted(w), "no round can")
+	w.targetDown(false)
+	w.run(t, time.Minute)
+	require.False(t, doubted(w), "they blame it again")
+	w.breakProxy(host, probe.ReasonConnectRefused)
+	w.targetDown(true)
+	w.run(t, 3*time.Minute)
+	require.False(t, doubted(w), "it refuses by itself, whatever its target does")
+}
+
 func TestARestartInATargetOutageCondemnsNobody(t *testing.T) {
 	w := newWorld()
 	w.targetDown(true)

@@ -55,6 +55,7 @@ type Verdict struct {
 	Anonymity   string
 	Since       time.Time // of Health
 	Hearsay     bool      // no round has decided it yet: it is what status said, or Unknown
+	Doubted     bool      // not Healthy, and the newest round doesn't blame the proxy, or there was none: what made it ill may be over
 }
 
 func (s Subject) withDefaults() Subject {

@@ -168,6 +168,11 @@ func TestMuseum(t *testing.T) {
 				"gce,objects=6,seed=2515850609,probe,age@166:1200,cloud-down@79:120,travel@295:3"}, 22},
 		"a new process counted who is down by a cache from before, in a rollout": {
 			"the same", []string{"aws,objects=6,seed=3775095245,probe,rotate@177:1,cloud-down@140:120,travel@375:3"}, 12},
+		"who was ill when the target went down was replaced for it": {
+			"the illness was over, and no round could show it", []string{"do,seed=4118613662,probe,rotate@37:1,hiccup@148:60,target-down@150:1200"}, 2},
+		"who was ill when the target went down was replaced for it, after a restart": {
+			"the illness was what status said", []string{
+				"gce,objects=6,seed=1235278852,probe,recreate@138,all-ill@229:900,target-down@268:1200,crash-after@306,lag@376:40"}, 7},
 		"a first machine that is gone looked like one that boots": {
 			"killed in a rollout, and the create of the successor waits for its turn", []string{
 				"pod,objects=20,seed=2361639585,probe,bad-secret@109:1200,rotate@149:1,travel@464:3"}, 50},

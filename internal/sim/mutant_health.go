@@ -23,6 +23,7 @@ func ofHealth() []Mutant {
 		without("slots are rebuilt before each Proxy had a pass", controllers.GuardSlotsSeen).on("aws,objects=6,probe,rotate@400:1,crash-before@403"),
 		without("a slot is never free again", controllers.GuardSlotFreed).on("gce,objects=20,probe,rotate@500:1"),
 		without("many that fall ill at once are replaced", controllers.GuardHealthHeld).on("gce,objects=20,probe,all-ill@500:200"),
+		without("who was ill when the target went down is replaced", controllers.GuardHealthBlamed).on("do,seed=4118613662,probe,rotate@37:1,hiccup@148:60,target-down@150:1200"),
 		without("the boot deadline stays the same", controllers.GuardBootBackoff).on("gce,probe,bad-secret@60:9000"),
 		targets.on("gce,probe,target-down@60:1200"),
 		kept.on("gce,probe,bad-secret@60:1800"),

@@ -114,7 +114,7 @@ func (w *World) usersAct() {
 
 func (w *World) act(u *strike) {
 	u.struck = true
-	w.lastAct = w.step
+	w.acted()
 	w.ends(0)
 	if findAct(u.Kind).lifts {
 		w.lifted = w.now()
@@ -198,7 +198,7 @@ func (w *World) again(name string) {
 		w.later(50*time.Millisecond, func() { w.again(name) })
 		return
 	}
-	w.lastAct = w.step
+	w.acted()
 	w.ends(0)
 	w.must(w.api.Client().Create(context.Background(), newProxy(name)))
 }

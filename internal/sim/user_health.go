@@ -32,14 +32,14 @@ func healthActs() []act {
 
 // mend writes the user data that was there at first.
 func (w *World) mend() {
-	w.lastAct = w.step
+	w.acted()
 	w.ends(0)
 	rotate(w, 0)
 }
 
 // onAll edits every Proxy.
 func (w *World) onAll(change func(*v1alpha1.Proxy)) {
-	w.lastAct = w.step
+	w.acted()
 	for _, p := range w.api.Proxies() {
 		if p.DeletionTimestamp.IsZero() {
 			q := p.DeepCopy()

@@ -90,6 +90,7 @@ type World struct {
 	step    int
 	current *call
 	users   []strike
+	between bool      // two calls: something happens by itself
 	lastAct int       // step of the newest act of a user
 	lifted  time.Time // when a user last changed what machines are made from
 	faults  []strike
@@ -272,10 +273,20 @@ func (w *World) until(t time.Time) {
 		if next.at.After(w.now()) {
 			w.clock.SetTime(next.at)
 		}
+		w.between = true
 		next.do()
+		w.between = false
 	}
 	if t.After(w.now()) {
 		w.clock.SetTime(t)
+	}
+}
+
+// acted notes that a user did something. What happens by itself between two calls comes before the second.
+func (w *World) acted() {
+	w.lastAct = w.step
+	if w.between {
+		w.lastAct++
 	}
 }
 
