@@ -148,9 +148,9 @@ func (g *Guarded) Shut(zone, namespace string) bool {
 	return false
 }
 
-// Admit tells whether the Create of req may go, without sending anything. nil: the owner has a place for a minute, in
-// which its Create takes no second token; it is refused only if an answer that comes in between closes a gate, opens the
-// circuit or asks to wait. Else the error that Create would return. It may be asked again.
+// Admit tells whether the Create of req may go, without sending anything. nil: for five seconds its Create takes no second
+// token, and is refused only if an answer that comes in between closes a gate, opens the circuit or asks to wait; for a
+// minute it counts as a machine that may come. Else the error that Create would return. It may be asked again.
 //
 // The reconciler asks before it writes its intent, so that a Proxy that waits costs no write.
 func (g *Guarded) Admit(req CreateRequest) error {

@@ -145,7 +145,7 @@ func (g *Guarded) may(c *call, now time.Time) error {
 		return refusal
 	}
 	room := g.room(c, now)
-	if g.isAdmitted(c) {
+	if g.isAdmitted(c, now) {
 		if !room {
 			return g.refuse(c, Throttled, CodeBusy, busyWait)
 		}
@@ -181,13 +181,14 @@ func (g *Guarded) holds(c *call, now time.Time) error {
 	return nil
 }
 
-// isAdmitted reports whether the owner of a create still has the place that Admit gave it for this very create.
-func (g *Guarded) isAdmitted(c *call) bool {
+// isAdmitted reports whether the token and the slot that Admit took for this very create are still its own. Later it takes
+// others: a fleet that was admitted one by one while the API server was down would go at once when that is back.
+func (g *Guarded) isAdmitted(c *call, now time.Time) bool {
 	if c.create == nil {
 		return false
 	}
 	a := g.admitted[c.key]
-	return a != nil && a.name == c.create.Key.Name()
+	return a != nil && a.name == c.create.Key.Name() && now.Before(a.slotUntil)
 }
 
 // room reports whether another call may be in flight. The slots that Admit has kept for others are taken.
