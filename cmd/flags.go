@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/proxy-operator/proxy-operator/providers/kubernetes"
 )
 
 // podNamespaceFile is there in a pod, and tells leader election its namespace.
@@ -29,6 +31,9 @@ func (o *managerOptions) validate(ctx context.Context) error {
 	}
 	if len(validation.IsDNS1123Label(o.instance)) > 0 {
 		return fmt.Errorf("--instance=%s: write at most 63 lower-case letters, digits and hyphens", o.instance)
+	}
+	if want := kubernetes.ImageProblem(o.proxyImage); want != "" {
+		return fmt.Errorf("--proxy-image=%s: %s", o.proxyImage, want)
 	}
 	if err := errors.Join(o.validateNamespaces(), o.health.validate()); err != nil {
 		return err

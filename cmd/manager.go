@@ -119,7 +119,13 @@ func (o *managerOptions) run(ctx context.Context) error {
 		return err
 	}
 	log.Info("starting", "version", version, "accounts", registry.Names(), "namespaces", orAll(o.watchNamespaces), "targets", o.health.judged())
-	return untilStopped(ctx, mgr)
+	for _, refusal := range o.refusals(ctx, lookFirst, mgr.GetAPIReader()) {
+		log.Info(refusal + " The manager waits for it, and works on nothing until then.")
+	}
+	if err := untilStopped(ctx, mgr); err != nil {
+		return told(err, o.refusals(context.WithoutCancel(ctx), lookLast, mgr.GetAPIReader()))
+	}
+	return nil
 }
 
 // stopLimit is longer than the manager gives its workers, and shorter than a pod is given.

@@ -21,6 +21,7 @@ import (
 
 // act does the step, and reports it.
 func (r *ProxyReconciler) act(ctx context.Context, p *v1alpha1.Proxy, s Seen, st Step) (ctrl.Result, error) {
+	r.memory.of(p).Noted = "" // the look has succeeded
 	switch after, err := r.mayDisrupt(ctx, p, s, st); {
 	case err != nil:
 		return ctrl.Result{}, err
@@ -28,7 +29,7 @@ func (r *ProxyReconciler) act(ctx context.Context, p *v1alpha1.Proxy, s Seen, st
 		report(p, s, s.waits(st, after))
 		return again(after), nil
 	}
-	r.budget.leave(client.ObjectKeyFromObject(p))
+	r.leaveLine(p)
 	switch st.Do {
 	case Create:
 		return r.create(ctx, p, s, st)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -20,7 +21,8 @@ import (
 // needs none any more.
 type waiter struct {
 	id     types.NamespacedName
-	called bool // a slot is free for it, and its pass is on its way
+	called bool      // a slot is free for it, and its pass is on its way
+	rests  time.Time // it isn't called before this: its pass came to nothing when it was called last
 }
 
 // wait puts a Proxy in the line of its namespace, and reports whether it wasn't in it yet.
@@ -39,20 +41,38 @@ func (b *budget) wait(id types.NamespacedName) bool {
 	return true
 }
 
-// leave takes a Proxy out of the line, if it is in.
-func (b *budget) leave(id types.NamespacedName) {
+// leave takes a Proxy out of the line, if it is in, and reports whether it was called.
+func (b *budget) leave(id types.NamespacedName) (called bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	line := slices.DeleteFunc(b.line[id.Namespace], func(w waiter) bool { return w.id == id })
+	line := slices.DeleteFunc(b.line[id.Namespace], func(w waiter) bool {
+		called = called || w.id == id && w.called
+		return w.id == id
+	})
 	if len(line) == 0 {
 		delete(b.line, id.Namespace)
-		return
+		return called
 	}
 	b.line[id.Namespace] = line
+	return called
+}
+
+// lapse ends the call of a Proxy whose pass came to nothing, and reports whether it had one. It keeps its place, and isn't
+// called again for a while: where all fail they would call each other without end.
+func (b *budget) lapse(id types.NamespacedName, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	line := b.line[id.Namespace]
+	i := slices.IndexFunc(line, func(w waiter) bool { return w.id == id && w.called })
+	if i < 0 {
+		return false
+	}
+	line[i].called, line[i].rests = false, now.Add(driftPoll)
+	return true
 }
 
 // next calls the first of the line, as many as there are slots for which nobody was called yet, and returns them.
-func (b *budget) next(namespace string) []types.NamespacedName {
+func (b *budget) next(namespace string, now time.Time) []types.NamespacedName {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	free := b.limit[namespace] - b.used(namespace)
@@ -63,7 +83,7 @@ func (b *budget) next(namespace string) []types.NamespacedName {
 	}
 	var called []types.NamespacedName
 	for i := range b.line[namespace] {
-		if w := &b.line[namespace][i]; free > 0 && !w.called {
+		if w := &b.line[namespace][i]; free > 0 && !w.called && !now.Before(w.rests) {
 			w.called = true
 			free--
 			called = append(called, w.id)
@@ -107,6 +127,20 @@ func (b *budget) giveUp(uid types.UID, namespace string) bool {
 	return true
 }
 
+// forget drops what is known of a namespace whose last Proxy is gone, so that namespaces that come and go leave nothing. What a
+// slot or a place in the line still tells of stays.
+func (b *budget) forget(namespace string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used(namespace) > 0 || len(b.line[namespace]) > 0 {
+		return
+	}
+	delete(b.known, namespace)
+	delete(b.seen, namespace)
+	delete(b.full, namespace)
+	delete(b.limit, namespace)
+}
+
 // queueUp notes that the Proxy waits for a slot, and tells so when it begins.
 func (r *ProxyReconciler) queueUp(ctx context.Context, p *v1alpha1.Proxy, cause Cause) {
 	if !r.budget.wait(client.ObjectKeyFromObject(p)) {
@@ -124,12 +158,27 @@ func (r *ProxyReconciler) freeSlot(p *v1alpha1.Proxy) {
 	}
 }
 
+// endCall gives the call of a Proxy to another whose pass has neither taken the slot nor joined the line again, and that
+// doesn't come again at once: an error, a guard that holds its look back, an account that refuses.
+func (r *ProxyReconciler) endCall(id types.NamespacedName, res ctrl.Result, err error) {
+	if (err != nil || res.RequeueAfter >= pollMax) && r.budget.lapse(id, r.Clock.Now()) {
+		r.call(id.Namespace)
+	}
+}
+
+// leaveLine takes a Proxy out of the line. If it was called it is another's turn.
+func (r *ProxyReconciler) leaveLine(p *v1alpha1.Proxy) {
+	if r.budget.leave(client.ObjectKeyFromObject(p)) {
+		r.call(p.Namespace)
+	}
+}
+
 // call wakes those for whom the namespace has slots.
 func (r *ProxyReconciler) call(namespace string) {
 	if r.Wake == nil {
 		return
 	}
-	for _, id := range r.budget.next(namespace) {
+	for _, id := range r.budget.next(namespace, r.Clock.Now()) {
 		r.Wake(id)
 	}
 }

@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,7 +25,7 @@ func (r *ProxyReconciler) publish(ctx context.Context, base, p *v1alpha1.Proxy) 
 	for _, c := range news(base, p) {
 		log.FromContext(ctx).Info(c.Message, "condition", c.Type, "status", c.Status, "reason", c.Reason, "detail", detail)
 		kind, note := corev1.EventTypeNormal, c.Message
-		if c.Type == v1alpha1.ConditionStalled || !calm(c.Reason) {
+		if c.Type == v1alpha1.ConditionStalled || !calm(c.Reason) || tellsOfProblem(c) {
 			kind = corev1.EventTypeWarning
 		}
 		if detail != "" {
@@ -54,15 +55,30 @@ func news(base, p *v1alpha1.Proxy) []*metav1.Condition {
 }
 
 // changed returns the condition if its status or reason isn't what it was, or if it is another problem that keeps a machine
-// from coming up.
+// from coming up, or from going.
 func changed(base, p *v1alpha1.Proxy, kind string) *metav1.Condition {
 	now := meta.FindStatusCondition(p.Status.Conditions, kind)
 	was := meta.FindStatusCondition(base.Status.Conditions, kind)
 	if now == nil || (was != nil && was.Status == now.Status && was.Reason == now.Reason &&
-		(now.Reason != v1alpha1.ReasonBootProblem || was.Message == now.Message)) {
+		(!tellsOfProblem(now) || was.Message == now.Message)) {
 		return nil
 	}
 	return now
+}
+
+// tellsOfProblem reports whether the message says what the reason alone doesn't: what keeps a machine from coming up, or one
+// that should have been gone.
+func tellsOfProblem(c *metav1.Condition) bool {
+	switch c.Reason {
+	case v1alpha1.ReasonBootProblem:
+		return true
+	case v1alpha1.ReasonReplacing:
+		return strings.HasPrefix(c.Message, messageReplacing+" ")
+	case v1alpha1.ReasonDeleting:
+		return strings.HasPrefix(c.Message, messageDeleting+" ")
+	default:
+		return false
+	}
 }
 
 // calm reports whether a reason belongs to the ordinary life of a Proxy.

@@ -121,7 +121,7 @@ func (r *ProxyReconciler) callFailed(ctx context.Context, p *v1alpha1.Proxy, wan
 	case m.stalled:
 		v.stalled = &cond{metav1.ConditionTrue, m.reason, text}
 	case !p.DeletionTimestamp.IsZero():
-		v.reconciling = &cond{metav1.ConditionTrue, v1alpha1.ReasonDeleting, messageDeleting}
+		v.reconciling = stillLeaving(p)
 	default:
 		v.leave = true
 	}
@@ -144,7 +144,7 @@ func accountOf(p *v1alpha1.Proxy, want Want) string {
 	return want.Account
 }
 
-// text is the condition's message: the account, the fixed sentence, the vendor's stable code; never the vendor's words,
+// text is the condition's message: the account, the vendor's stable code, the fixed sentence or the provider's own advice; never the vendor's words,
 // which may hold request ids (crossplane-contrib/provider-aws#69).
 func (m remedy) text(account string, pe *providers.Error) string {
 	if pe.Field != "" {
@@ -153,6 +153,9 @@ func (m remedy) text(account string, pe *providers.Error) string {
 	code := ""
 	if pe.Code != "" {
 		code = " (" + pe.Code + ")"
+	}
+	if pe.Advice != "" {
+		return fmt.Sprintf("Account %q%s: %s", account, code, pe.Advice)
 	}
 	return fmt.Sprintf("Account %q%s %s", account, code, m.message)
 }
@@ -172,11 +175,16 @@ func providerError(err error) *providers.Error {
 	return &providers.Error{}
 }
 
-// note logs the failure and keeps the provider's words for the next Event, without secrets and of bounded size.
+// note logs the failure and keeps the provider's words for the next Event, without secrets and of bounded size. What fails
+// in the same words pass after pass is logged once.
 func (r *ProxyReconciler) note(ctx context.Context, c *Calls, want Want, err error) {
 	text := sanitize(err.Error(), want.Material.UserData, want.Material.Password)
-	log.FromContext(ctx).Info("provider call did not succeed", "error", text)
-	c.Detail = text
+	level := 0
+	if text == c.Noted {
+		level = 1
+	}
+	log.FromContext(ctx).V(level).Info("provider call did not succeed", "error", text)
+	c.Detail, c.Noted = text, text
 }
 
 // sanitize makes a vendor's words fit for log and Event: one line, bounded, without our secrets.

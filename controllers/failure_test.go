@@ -33,6 +33,8 @@ func TestMessagesHoldFieldCodeAndNoVendorWords(t *testing.T) {
 	require.Equal(t, `Account "gcp-eu" (CPUS) is full; raise its quota or remove machines. The operator tries again every 5 minutes.`, quota)
 	field := remedyFor(providers.Permanent).text("local", &providers.Error{Field: "spec.protocol", Want: "write HTTP"})
 	require.Equal(t, `spec.protocol: account "local" can't act on it; write HTTP.`, field)
+	advice := remedyFor(providers.Denied).text("pods", &providers.Error{Code: "Forbidden", Advice: "namespace two refuses; mend it.", Err: errCrash})
+	require.Equal(t, `Account "pods" (Forbidden): namespace two refuses; mend it.`, advice)
 }
 
 func TestSanitize(t *testing.T) {

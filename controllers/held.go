@@ -84,7 +84,8 @@ func heldRemedy(pe *providers.Error) remedy {
 // heldCall comes again when the guard says. Of the machine it tells nothing: what is known of it stays as it is.
 func (r *ProxyReconciler) heldCall(p *v1alpha1.Proxy, err error) (ctrl.Result, error) {
 	if !p.DeletionTimestamp.IsZero() {
-		under(v1alpha1.ReasonDeleting, messageDeleting).apply(p)
+		c := stillLeaving(p)
+		verdict{provisioned: &cond{metav1.ConditionFalse, c.reason, c.message}, reconciling: c}.apply(p)
 	} else if v := r.unseen(p, verdict{leave: true}); v.ready != nil {
 		v.apply(p)
 	}

@@ -50,6 +50,7 @@ type Calls struct {
 
 	Warned bool   // that the Proxy is another installation's
 	Detail string // sanitised words of the provider about the newest failure, for the next Event
+	Noted  string // the failure that was logged last; empty: a look has succeeded since
 }
 
 // wrote reports whether this process wrote the intent, so that it knows of every create sent under it.
@@ -70,6 +71,7 @@ const forgetDeletes = time.Hour
 type memory struct {
 	mu    sync.Mutex
 	byID  map[types.NamespacedName]*remembered
+	in    map[string]int                     // how many of them there are in each namespace
 	lists map[string]*providers.Lister       // by account
 	names map[types.UID]types.NamespacedName // of the Proxies that are probed
 }
@@ -110,7 +112,10 @@ func (m *memory) entry(p *v1alpha1.Proxy) *remembered {
 		return r
 	}
 	if m.byID == nil {
-		m.byID = map[types.NamespacedName]*remembered{}
+		m.byID, m.in = map[types.NamespacedName]*remembered{}, map[string]int{}
+	}
+	if m.byID[id] == nil {
+		m.in[id.Namespace]++
 	}
 	r := &remembered{uid: p.UID, calls: Calls{Deleted: map[providers.Ref]time.Time{}}}
 	m.byID[id] = r
@@ -156,7 +161,17 @@ func (m *memory) forget(id types.NamespacedName) types.UID {
 	}
 	delete(m.byID, id)
 	delete(m.names, r.uid)
+	if m.in[id.Namespace]--; m.in[id.Namespace] == 0 {
+		delete(m.in, id.Namespace)
+	}
 	return r.uid
+}
+
+// empty reports whether nothing is known of any Proxy in the namespace.
+func (m *memory) empty(namespace string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.in[namespace] == 0
 }
 
 // watching notes the name under which a verdict on the Proxy is to be told.

@@ -155,6 +155,8 @@ func (c *Collector) within(ctx context.Context, d time.Duration) (context.Contex
 type Sweeper struct {
 	Collector *Collector
 	Clock     clock.WithTicker
+
+	failed map[string]string // by account, how its last sweep ended early
 }
 
 var (
@@ -185,8 +187,22 @@ func (s *Sweeper) sweepAll(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := s.Collector.Sweep(ctx, account); err != nil {
-			s.Collector.Log.Error(err, "a sweep for orphans ended early; the next one tries again", "account", account)
-		}
+		s.tell(account, s.Collector.Sweep(ctx, account))
 	}
+}
+
+// tell logs that a sweep ended early; not again, as long as the next ones end in the same way.
+func (s *Sweeper) tell(account string, err error) {
+	if err == nil {
+		delete(s.failed, account)
+		return
+	}
+	if s.failed[account] == err.Error() {
+		return
+	}
+	if s.failed == nil {
+		s.failed = map[string]string{}
+	}
+	s.failed[account] = err.Error()
+	s.Collector.Log.Error(err, "a sweep for orphans ended early; the next one tries again, and tells only if it ends otherwise", "account", account)
 }

@@ -15,18 +15,33 @@ import (
 	"github.com/proxy-operator/proxy-operator/providers"
 )
 
-// troubled is a provider whose machines don't come up, and which says why.
+// troubled is a provider whose machines don't come up, or don't go, and which says why.
 type troubled struct {
 	providers.Provider
 	state           providers.InstanceState
 	problem, detail string
+	overdue         string
+	refused         error // of every list
+}
+
+func (p *troubled) Delete(ctx context.Context, ref providers.Ref) error {
+	if p.overdue != "" {
+		return nil // accepted, and nothing comes of it
+	}
+	return p.Provider.Delete(ctx, ref)
 }
 
 func (p *troubled) ListByTag(ctx context.Context, sel providers.Selector) ([]providers.Instance, error) {
+	if p.refused != nil {
+		return nil, p.refused
+	}
 	list, err := p.Provider.ListByTag(ctx, sel)
 	for n := range list {
 		if p.problem != "" {
 			list[n].State, list[n].Problem, list[n].Detail = p.state, p.problem, p.detail
+		}
+		if p.overdue != "" {
+			list[n].State, list[n].Overdue = providers.StateDeleting, p.overdue
 		}
 	}
 	return list, err
@@ -82,6 +97,64 @@ func TestAMachineThatDoesNotComeUpTellsWhy(t *testing.T) {
 	p = w.ready("a")
 	require.Equal(t, "The machine runs.", messageOf(p, v1alpha1.ConditionReady))
 	require.Equal(t, []string{"Normal Created The machine runs."}, w.eventsOf(v1alpha1.ReasonCreated), "what is over isn't told again")
+}
+
+// TestAMachineThatDoesNotGoTellsWhatKeepsIt: a pod that somebody's finalizer held, or whose node was lost, kept its Proxy
+// Deleting or Replacing, and only the operator's log said why.
+func TestAMachineThatDoesNotGoTellsWhatKeepsIt(t *testing.T) {
+	const held = "Pod crawl/px-1 should have been gone at 2026-11-29T12:00:00Z; finalizers hold it: example.com/theirs."
+	cases := map[string]struct {
+		why     string
+		begin   func(w *world)
+		reason  string
+		message string
+	}{
+		"while its Proxy is being deleted": {
+			"somebody waits for the Proxy to go", func(w *world) { w.delete("a") }, v1alpha1.ReasonDeleting, messageDeleting,
+		},
+		"while it is being replaced": {
+			"there is no machine that serves until it is gone", func(*world) {}, v1alpha1.ReasonReplacing, messageReplacing,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w, cloud := newTroubled(t)
+			w.create("a")
+			w.ready("a")
+			c.begin(w)
+			cloud.overdue = held
+			told := c.message + " " + held
+			w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
+			w.until("a", func() bool { return messageOf(w.get("a"), v1alpha1.ConditionReady) == told })
+			p := w.get("a")
+			require.Equal(t, c.reason, reasonOf(p, v1alpha1.ConditionReady), c.why)
+			require.Equal(t, told, messageOf(p, v1alpha1.ConditionReconciling), c.why)
+			require.Len(t, w.eventsOf(c.reason), 1, c.why)
+			require.Contains(t, w.eventsOf(c.reason)[0], "Warning "+c.reason+" "+told)
+
+			before := p.ResourceVersion
+			for range 40 {
+				_, err := w.tick("a")
+				require.NoError(t, err)
+			}
+			require.Equal(t, before, w.get("a").ResourceVersion, "as long as nothing changes, nothing is written")
+			w.cloud.SetDown(providers.Transient)
+			_, err := w.tick("a")
+			require.Error(t, err)
+			w.cloud.SetDown("")
+			for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling} {
+				require.Equal(t, told, messageOf(w.get("a"), kind), "a look that fails changes nothing")
+			}
+			require.Len(t, w.eventsOf(c.reason), 1)
+
+			cloud.overdue = ""
+			if c.reason == v1alpha1.ReasonDeleting {
+				w.until("a", func() bool { return w.gone("a") })
+				return
+			}
+			require.NotContains(t, messageOf(w.ready("a"), v1alpha1.ConditionReady), held)
+		})
+	}
 }
 
 func TestTheReplacementOfAMachineThatIsOverTellsWhy(t *testing.T) {

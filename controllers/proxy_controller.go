@@ -89,7 +89,9 @@ func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ranked(&p, again(pollFirst)), nil
 	}
 	r.budget.passed(&p)
-	if err = errors.Join(err, perr); err != nil {
+	err = errors.Join(err, perr)
+	r.endCall(req.NamespacedName, res, err)
+	if err != nil {
 		return ctrl.Result{Priority: priority(&p)}, err
 	}
 	r.freeSlot(&p)
@@ -99,7 +101,7 @@ func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 func (r *ProxyReconciler) dispatch(ctx context.Context, p *v1alpha1.Proxy) (ctrl.Result, error) {
 	switch {
 	case paused(p):
-		r.budget.leave(client.ObjectKeyFromObject(p))
+		r.leaveLine(p)
 		verdict{
 			unknown: &cond{metav1.ConditionUnknown, v1alpha1.ReasonPaused, messagePaused},
 			stalled: &cond{metav1.ConditionTrue, v1alpha1.ReasonPaused, messagePaused},

@@ -256,6 +256,54 @@ func TestWhoWaitsForTheBudgetIsWokenWhenASlotIsFree(t *testing.T) {
 	require.Equal(t, 4, strings.Count(strings.Join(w.events, "\n"), v1alpha1.ReasonWaitsForBudget), "each is told of once")
 }
 
+// TestWhoIsCalledAndFailsHoldsUpNobodyInTheLine: the slot was kept for a Proxy whose pass had ended in an error, and for one that
+// needed none any more; the others came to it by their own polls, a minute later.
+func TestWhoIsCalledAndFailsHoldsUpNobodyInTheLine(t *testing.T) {
+	cases := map[string]struct {
+		why    string
+		before func(w *world, called string)
+		after  func(w *world)
+		fails  bool
+	}{
+		"an account that fails": {
+			"the pass comes again by itself", func(w *world, _ string) { w.cloud.SetDown(providers.Transient) }, func(w *world) { w.cloud.SetDown("") }, true,
+		},
+		"an account that refuses": {
+			"it may be so for hours", func(w *world, _ string) { w.cloud.SetDown(providers.Denied) }, func(w *world) { w.cloud.SetDown("") }, false,
+		},
+		"a change that was taken back": {
+			"it needs no slot any more", func(w *world, called string) {
+				w.edit(called, func(p *v1alpha1.Proxy) { p.Spec.Labels = nil })
+			}, func(*world) {}, false,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w, _ := probed(t, cloud.Pod())
+			names := w.fleet(4, func(*v1alpha1.Proxy) {})
+			var woken []string
+			w.r.Wake = func(id types.NamespacedName) { woken = append(woken, id.Name) }
+			for _, n := range names {
+				w.edit(n, func(p *v1alpha1.Proxy) { p.Spec.Labels = map[string]v1alpha1.LabelValue{"a": "b"} })
+				_, err := w.pass(n)
+				require.NoError(t, err)
+			}
+			w.delete(names[0]) // who has the slot
+			_, err := w.pass(names[0])
+			require.NoError(t, err)
+			require.Contains(t, woken, names[1])
+			require.NotContains(t, woken, names[2], "one slot, one call")
+			w.clock.SetTime(w.clock.Now().Add(2 * time.Second)) // what it saw before is too old to act on
+			c.before(w, names[1])
+			_, err = w.pass(names[1])
+			c.after(w)
+			require.Equal(t, c.fails, err != nil, "%s: %v", c.why, err)
+			require.Contains(t, woken, names[2], c.why)
+			require.NotContains(t, woken, names[3], "one slot, one call")
+		})
+	}
+}
+
 func TestWhoIsDeletedOrPausedHoldsUpNobodyInTheLine(t *testing.T) {
 	w, _ := probed(t, cloud.Pod())
 	names := w.fleet(4, func(*v1alpha1.Proxy) {})
@@ -285,4 +333,21 @@ func TestWhoIsDeletedOrPausedHoldsUpNobodyInTheLine(t *testing.T) {
 		require.NoError(t, err)
 	}
 	w.until(names[3], func() bool { return w.rolled(names[3:], 2) })
+}
+
+// TestANamespaceWithoutProxiesIsForgotten: namespaces come and go; the budget kept a few words of each for ever.
+func TestANamespaceWithoutProxiesIsForgotten(t *testing.T) {
+	w, _ := probed(t, cloud.Pod())
+	names := w.fleet(2, func(*v1alpha1.Proxy) {})
+	w.edit(names[0], func(p *v1alpha1.Proxy) { p.Spec.Labels = map[string]v1alpha1.LabelValue{"a": "b"} })
+	w.until(names[0], func() bool { return w.rolled(names[:1], 2) })
+	require.True(t, w.r.budget.knows(w.ns), "a slot was taken")
+	for n, name := range names {
+		w.removed(name)
+		_, err := w.pass(name) // on what is gone
+		require.NoError(t, err)
+		require.Equal(t, n == 0, w.r.budget.knows(w.ns))
+	}
+	b := &w.r.budget
+	require.Zero(t, len(b.seen)+len(b.full)+len(b.limit)+len(b.line)+len(b.slots)+len(w.r.memory.byID)+len(w.r.memory.in))
 }

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/internal/sim/cloud"
 	"github.com/proxy-operator/proxy-operator/providers"
 )
 
@@ -130,4 +132,34 @@ func TestSpecHashOfAnUnknownVersion(t *testing.T) {
 	require.False(t, w.drifted(providers.Instance{}))
 	require.True(t, w.drifted(providers.Instance{Tags: providers.Tags{SpecHash: "v1:abc"}}))
 	require.False(t, w.drifted(providers.Instance{Tags: providers.Tags{SpecHash: w.hash()}}))
+}
+
+// TestAnotherDefaultOfTheAccountReplacesNothing: a new image of the operator's own, in the account or by --proxy-image, must not
+// roll every fleet at an upgrade. It comes with the next machine.
+func TestAnotherDefaultOfTheAccountReplacesNothing(t *testing.T) {
+	w := newWorld(t, cloud.Pod())
+	w.create("a")
+	before := recordedRef(w.ready("a"))
+	want := func() Want {
+		got, err := w.r.want(t.Context(), w.get("a"), false)
+		require.NoError(t, err)
+		return got
+	}
+	was := want()
+	w.restart()
+	acc := w.account("cloud")
+	acc.Fingerprint = "f2"
+	w.r.Providers["cloud"] = acc
+	is := want()
+	require.Equal(t, was.hash(), is.hash())
+	require.NotEqual(t, was.Inputs, is.Inputs, "what was refused is tried again")
+	for range 5 {
+		_, err := w.tick("a")
+		require.NoError(t, err)
+	}
+	require.Equal(t, before, recordedRef(w.get("a")))
+	require.Zero(t, w.count(cloud.OpDelete))
+
+	w.annotate("a", v1alpha1.AnnotationReplaceRequestedAt, w.clock.Now().UTC().Format(time.RFC3339))
+	w.until("a", func() bool { return isReady(w.get("a")) && recordedRef(w.get("a")) != before })
 }

@@ -127,7 +127,7 @@ func judge(s Seen, st Step) verdict {
 	case s.Deleting:
 		return leaving(s, st)
 	case st.Keep != nil && st.Keep.State == providers.StateRunning:
-		return serving(st)
+		return serving(s, st)
 	case st.Keep != nil, st.Do == Create, st.Do == Repeat:
 		return booting(st.Keep)
 	case s.Blind != "": // nobody can tell what became of the machine
@@ -137,7 +137,7 @@ func judge(s Seen, st Step) verdict {
 	case s.Want.Problem != nil:
 		return verdict{provisioned: &cond{metav1.ConditionFalse, s.Want.Problem.Reason, s.Want.Problem.Message}}
 	case st.Do == Destroy, st.Cause == CauseSuperseded:
-		return under(v1alpha1.ReasonReplacing, messageReplacing)
+		return under(v1alpha1.ReasonReplacing, s.andOverdue(messageReplacing))
 	default: // held, or waiting for a second look: what was written stays true
 		return verdict{leave: true}
 	}
@@ -156,7 +156,26 @@ func leaving(s Seen, st Step) verdict {
 	if st.Do == Wait && len(s.Instances) == 0 && s.Blind == "" && s.open() {
 		return under(v1alpha1.ReasonDeleting, messageLetGo)
 	}
-	return under(v1alpha1.ReasonDeleting, messageDeleting)
+	return under(v1alpha1.ReasonDeleting, s.andOverdue(messageDeleting))
+}
+
+// stillLeaving is what a pass tells of a Proxy that is being deleted if it saw nothing: what the last one that saw something
+// told, or the condition would change with every failure and back.
+func stillLeaving(p *v1alpha1.Proxy) *cond {
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReconciling); c != nil && c.Reason == v1alpha1.ReasonDeleting {
+		return &cond{c.Status, c.Reason, c.Message}
+	}
+	return &cond{metav1.ConditionTrue, v1alpha1.ReasonDeleting, messageDeleting}
+}
+
+// andOverdue adds to what is said of machines that go what keeps the first of those that should have been gone.
+func (s Seen) andOverdue(message string) string {
+	for _, i := range s.Instances {
+		if i.Overdue != "" {
+			return message + " " + i.Overdue
+		}
+	}
+	return message
 }
 
 // under is the verdict on a Proxy without a machine that serves, and the work that goes on.
@@ -178,11 +197,11 @@ func (v verdict) withoutSuccessor(p *v1alpha1.Proxy) verdict {
 
 // serving is the verdict on a Proxy whose machine runs, whatever else is to be done. That another one is wanted doesn't
 // end Ready; Reconciling tells of it.
-func serving(st Step) verdict {
+func serving(s Seen, st Step) verdict {
 	v := verdict{provisioned: &cond{metav1.ConditionTrue, v1alpha1.ReasonCreated, messageCreated}}
 	switch {
 	case st.Do == Destroy:
-		v.reconciling = &cond{metav1.ConditionTrue, v1alpha1.ReasonReplacing, messageLeftover}
+		v.reconciling = &cond{metav1.ConditionTrue, v1alpha1.ReasonReplacing, s.andOverdue(messageLeftover)}
 	case st.Cause != "":
 		v.reconciling = &cond{metav1.ConditionTrue, v1alpha1.ReasonReplacing, messageOutdated}
 	}

@@ -44,9 +44,12 @@ func (r *ProxyReconciler) gone(ctx context.Context, id types.NamespacedName) (ct
 func (r *ProxyReconciler) forget(id types.NamespacedName) {
 	uid := r.memory.forget(id)
 	r.unwatch(uid)
-	r.budget.leave(id)
-	if r.budget.giveUp(uid, id.Namespace) {
+	called := r.budget.leave(id)
+	if r.budget.giveUp(uid, id.Namespace) || called {
 		r.call(id.Namespace)
+	}
+	if r.memory.empty(id.Namespace) {
+		r.budget.forget(id.Namespace)
 	}
 }
 

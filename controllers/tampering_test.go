@@ -217,3 +217,27 @@ func TestAForgedRecordIsNobodysMachine(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoMayMakePodsBesideAProxyCanTakeItsPlaceUntilTheNextReplacement holds what docs/providers/kubernetes.md says of the one
+// forgery that isn't told apart: a record that fits in everything, made in the Proxy's own namespace.
+func TestWhoMayMakePodsBesideAProxyCanTakeItsPlaceUntilTheNextReplacement(t *testing.T) {
+	w := newWorld(t, cloud.Pod())
+	p := w.create("a")
+	other := w.create("b")
+	ours := recordedRef(w.ready("a"))
+	w.ready("b")
+	tags := w.machines(string(p.UID))[0].Tags
+	tags.Incarnation = 7
+	key := providers.Key{InstallationID: tags.Installation, ProxyUID: tags.OwnerUID, Incarnation: tags.Incarnation, Account: "cloud"}
+	forged := w.cloud.Plant("cloud", "", key.Name(), tags)
+	w.until("a", func() bool { return recordedRef(w.get("a")) == forged && !w.cloud.Exists(ours) })
+	require.Len(t, w.machines(string(other.UID)), 1, "others have nothing to do with it")
+
+	w.clock.SetTime(w.clock.Now().Add(time.Second))
+	w.annotate("a", v1alpha1.AnnotationReplaceRequestedAt, w.clock.Now().UTC().Format(time.RFC3339))
+	w.until("a", func() bool { return isReady(w.get("a")) && recordedRef(w.get("a")) != forged })
+	require.False(t, w.cloud.Exists(forged), "it goes as any machine does")
+	require.EqualValues(t, 8, w.get("a").Status.Instance.Incarnation)
+	require.Len(t, w.machines(string(p.UID)), 1)
+	w.removed("a")
+}

@@ -52,6 +52,7 @@ type Error struct {
 	Code       string        // the vendor's error code, stable from call to call; shown in status
 	Field      string        // the spec field at fault, "spec.location.zones"; shown in status
 	Want       string        // what to write there instead, a fixed sentence; shown in status
+	Advice     string        // what is wrong and what to do about it, in fixed sentences, where the class alone can't tell; shown in status
 	RetryAfter time.Duration // 0: the caller decides
 	Held       bool          // a guard of ours refused the call: nothing was sent
 	Answered   bool          // the cloud itself said no: Transient as it may be, its API works

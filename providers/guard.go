@@ -48,6 +48,7 @@ type Guarded struct {
 	pause    pause
 	circuit  circuit
 	gates    gates
+	swept    time.Time // when gates were last looked through for those to forget
 	count    instanceCount
 	refusals map[string]uint64 // by code
 }
@@ -136,6 +137,7 @@ func (g *Guarded) Check(req CreateRequest) error {
 func (g *Guarded) Shut(zone, namespace string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.forgetGates(g.clock.Now()) // those who ask here wait for others to open it
 	if g.circuit.open > 0 {
 		return true
 	}

@@ -141,6 +141,7 @@ func (g *Guarded) may(c *call, now time.Time) error {
 			delete(g.admitted, owner)
 		}
 	}
+	g.forgetGates(now)
 	if refusal := g.holds(c, now); refusal != nil {
 		return refusal
 	}
@@ -161,6 +162,13 @@ func (g *Guarded) may(c *call, now time.Time) error {
 		return g.refuse(c, Throttled, CodeBusy, wait)
 	default:
 		return g.refuse(c, Throttled, CodeRateLimited, wait)
+	}
+}
+
+func (g *Guarded) forgetGates(now time.Time) {
+	if now.Sub(g.swept) >= gatesSwept {
+		g.swept = now
+		g.gates.sweep(now)
 	}
 }
 

@@ -29,6 +29,14 @@ const (
 	gateFreed  = 30 * time.Second
 )
 
+// A gate that nobody has come to for this long is forgotten: its namespace may be gone, and with it who could ever open it.
+// Who waits at a gate comes every five minutes, and one that was just told to wait a minute more. It is looked for once per
+// gatesSwept.
+const (
+	gateForgotten = 15 * time.Minute
+	gatesSwept    = time.Minute
+)
+
 // gateID names a gate: by place, since another one may have room.
 type gateID struct {
 	in   room
@@ -52,11 +60,21 @@ type gate struct {
 	probe   string    // that owner; empty: nobody
 	since   time.Time // when it was given the role
 	until   time.Time // when it loses it
+	used    time.Time // when somebody came to it while it was closed
 	stagger stagger
 }
 
-// gates are those that have been closed once.
+// gates are those that have been closed a short time ago.
 type gates map[gateID]*gate
+
+// sweep forgets the gates to which nobody comes any more.
+func (gs gates) sweep(now time.Time) {
+	for id, g := range gs {
+		if now.Sub(g.used) >= gateForgotten {
+			delete(gs, id)
+		}
+	}
+}
 
 // gateKind is a gate, and the class of the answer that closes it.
 type gateKind struct {
@@ -78,8 +96,11 @@ func (g *gate) probing(owner string, now time.Time) bool {
 func (gs gates) holds(c *call, at room, now time.Time, perSecond float64) (ErrorClass, time.Duration) {
 	for _, k := range gateKinds() {
 		g := gs[gateID{at, k.gate}]
+		if g == nil || !g.closed {
+			continue
+		}
+		g.used = now
 		switch {
-		case g == nil || !g.closed:
 		case now.Before(g.next):
 			return k.class, g.stagger.wait(c, now, g.next, perSecond)
 		case g.probing(c.key, now):
@@ -116,13 +137,13 @@ func (gs gates) answer(at room, owner string, class ErrorClass, now time.Time) [
 			if !g.closed {
 				changes = append(changes, GateChange{Zone: at.zone, Namespace: at.namespace, Gate: k.gate})
 			}
-			g.closed, g.next, g.probe = true, now.Add(gateClosed), ""
+			g.closed, g.next, g.probe, g.used = true, now.Add(gateClosed), "", now
 			continue
 		}
 		if g == nil || !g.closed || g.probe != owner {
 			continue
 		}
-		g.probe = ""
+		g.probe, g.used = "", now
 		if !silent(class) && class != Throttled {
 			g.closed = false
 			changes = append(changes, GateChange{Zone: at.zone, Namespace: at.namespace, Gate: k.gate, Open: true})

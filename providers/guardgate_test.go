@@ -94,6 +94,42 @@ func TestAGateIsOfANamespaceWhereEachHasItsQuota(t *testing.T) {
 	require.False(t, b.Shut("", "full"))
 }
 
+// TestAGateToWhichNobodyComesIsForgotten: those of namespaces that were gone stayed for ever, with their series, an alert for
+// each that was closed, and every replacement held where the one Proxy without a machine had been deleted.
+func TestAGateToWhichNobodyComesIsForgotten(t *testing.T) {
+	const forgotten = 15 * time.Minute
+	eachGate(t, func(b *bench, gate string, class providers.ErrorClass) {
+		for range 4 { // who waits comes every five minutes, and a minute later where many wait
+			b.pass(6 * time.Minute)
+			require.NoError(b.t, b.Admit(request(7, "a")))
+		}
+		require.Len(b.t, b.closed(), 1, "they came, though none has asked the cloud")
+		b.answers(class)
+		b.goes(b.createIn(7, "a"))
+		b.pass(forgotten - time.Millisecond)
+		require.Equal(b.t, []providers.GateState{{Zone: "a", Gate: gate, Closed: true}}, b.State().Gates)
+		require.True(b.t, b.Shut("a", "crawl"))
+		require.True(b.t, b.Shut("a", "crawl"), "to ask here is not to come: nobody opens a gate by it")
+		b.pass(time.Minute)
+		require.False(b.t, b.Shut("a", "crawl"))
+		require.Empty(b.t, b.State().Gates)
+		require.Len(b.t, b.changes, 1, "nobody has told that there is room")
+		b.answers("")
+		b.goes(b.createIn(9, "a"))
+	})
+	t.Run("one that is open goes too", func(t *testing.T) {
+		eachGate(t, func(b *bench, _ string, _ providers.ErrorClass) {
+			b.pass(5 * time.Minute)
+			b.goes(b.createIn(7, "a"))
+			for range 20 {
+				b.pass(time.Minute)
+				b.goes(b.createIn(7, "a"))
+			}
+			require.Empty(b.t, b.State().Gates)
+		})
+	})
+}
+
 func TestOneProxyProbesAGate(t *testing.T) {
 	eachGate(t, func(b *bench, gate string, class providers.ErrorClass) {
 		b.pass(5 * time.Minute)
@@ -116,7 +152,7 @@ func TestOneProxyProbesAGate(t *testing.T) {
 		require.Equal(b.t, providers.GateChange{Account: "acme", Zone: "a", Gate: gate, Open: true, Owner: request(8, "a").Tags}, b.changes[1])
 		b.goes(b.createIn(9, "a"))
 		require.Empty(b.t, b.closed())
-		require.Equal(b.t, []providers.GateState{{Zone: "a", Gate: gate}}, b.State().Gates, "its metric goes to 0 and stays")
+		require.Equal(b.t, []providers.GateState{{Zone: "a", Gate: gate}}, b.State().Gates, "its metric goes to 0")
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 
 // GuardState is what the guards of one account are doing, for metrics.
 type GuardState struct {
-	Gates        []GateState // that have been closed once, by zone and gate
+	Gates        []GateState // that are closed, or were until a short time ago, by zone and gate
 	CircuitOpen  bool
 	InFlight     int
 	Waiting      map[string]int    // calls that were told to come back, by family: "reads", "changes"
@@ -40,6 +40,7 @@ func (g *Guarded) State() GuardState {
 		q.sweep(now)
 		s.Waiting[family(f).String()] = len(q.places)
 	}
+	g.forgetGates(now)
 	for id, gt := range g.gates {
 		s.Gates = append(s.Gates, GateState{Zone: cmp.Or(id.in.zone, id.in.namespace), Gate: id.gate, Closed: gt.closed})
 	}

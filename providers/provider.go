@@ -142,6 +142,10 @@ type Instance struct {
 	// nothing is known to be wrong. It is shown in status. Detail says it in the cloud's words, for log and Event alone.
 	Problem string
 	Detail  string
+
+	// Overdue says of an instance that is Deleting and should have been gone by now since when, and what keeps it, in one or
+	// two sentences that are the same from look to look; empty: it is within its time. It is shown in status.
+	Overdue string
 }
 
 // Genuine reports whether the instance has the name that the key in its tags gives. A person can copy our tags to a

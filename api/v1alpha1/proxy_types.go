@@ -76,6 +76,7 @@ type ProxySpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9]([-a-zA-Z0-9_.:/@+]*[a-zA-Z0-9])?$')",message="must be the name of an image, such as registry.example.com/squid:6.12: letters, digits, hyphens, underscores, dots, colons, slashes, plus and at signs, a letter or digit at both ends"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('://')",message="must be written without a scheme, such as registry.example.com/squid:6.12"
 	// +optional
 	Image string `json:"image,omitempty"`
 

@@ -232,10 +232,14 @@ func TestAPodThatAFinalizerHoldsSaysSo(t *testing.T) {
 	got := awaitState(t, p, i.Ref, providers.StateDeleting)
 	require.Equal(t, problemFinalizers, got.Problem)
 	require.Equal(t, "the pod is held by finalizers: example.com/theirs", got.Detail)
+	require.Empty(t, got.Overdue, "it is within its time")
 	late := provider(t, later(forceAfter+grace*time.Second+time.Second), func(o *Options) {
 		o.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 	})
 	require.NoError(t, late.Delete(t.Context(), i.Ref))
+	shown := list(t, late, req.Tags.OwnerUID)[0].Overdue
+	require.Contains(t, shown, "Pod "+i.Ref.Path+" should have been gone at ")
+	require.Contains(t, shown, "; finalizers hold it: example.com/theirs. ")
 	require.Len(t, lines, 1)
 	require.Contains(t, lines[0], "example.com/theirs")
 	require.NotContains(t, lines[0], "lost")
@@ -269,6 +273,7 @@ func TestAPodOnALostNodeIsRemovedInTheEnd(t *testing.T) {
 	early := provider(t, later(forceAfter-time.Minute))
 	require.NoError(t, early.Delete(t.Context(), i.Ref))
 	require.Equal(t, providers.StateDeleting, list(t, p, req.Tags.OwnerUID)[0].State, "its node may be slow")
+	require.Contains(t, list(t, early, req.Tags.OwnerUID)[0].Overdue, "; its node, node-1, doesn't answer.")
 	late := provider(t, later(forceAfter+grace*time.Second+time.Second))
 	require.NoError(t, late.Delete(t.Context(), i.Ref))
 	require.True(t, providers.Is(late.Delete(t.Context(), i.Ref), providers.NotFound))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -258,6 +259,55 @@ func TestAUserWithoutRightsIsDenied(t *testing.T) {
 	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "delete": p.Delete(t.Context(), ref)} {
 		require.Equal(t, providers.Denied, failure(t, err).Class, "%s: %v", call, err)
 	}
+}
+
+// TestANamespaceThatRefusesIsNamed: of many watched namespaces one without rights stopped the polls of the whole account, and
+// nobody was told which one. It still stops them: what it holds can't be called gone.
+func TestANamespaceThatRefusesIsNamed(t *testing.T) {
+	one, two := namespace(t, nil), namespace(t, nil)
+	user, err := cluster.env.AddUser(envtest.User{Name: "chosen-" + one}, cluster.config)
+	require.NoError(t, err)
+	grant := func(ns string) {
+		id := metav1.ObjectMeta{Name: "reader"}
+		_, err := cluster.admin.RbacV1().Roles(ns).Create(t.Context(), &rbacv1.Role{ObjectMeta: id, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"pods", "secrets"}, Verbs: []string{"list"}},
+		}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = cluster.admin.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: id, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "chosen-" + one}},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	watching := func(namespaces ...string) *Provider {
+		return provider(t, func(o *Options) { o.Cluster, o.Namespaces = user.Config(), namespaces })
+	}
+	look := func(p *Provider) error {
+		_, err := p.ListByTag(t.Context(), providers.Selector{Installation: installation})
+		return err
+	}
+	grant(one)
+	require.Eventually(t, func() bool { return look(watching(one)) == nil }, patience, glance)
+	for name, refused := range map[string]string{"a namespace without a Role": two, "a namespace that is not there": "gone-" + two} {
+		t.Run(name, func(t *testing.T) {
+			e := failure(t, look(watching(one, refused)))
+			require.Equal(t, providers.Denied, e.Class, "a part must not pass for all")
+			require.Equal(t, "the operator may not list the pods and Secrets of namespace "+refused+": its Role or RoleBinding there is missing, "+
+				"or the namespace is gone and they with it. Apply those of config/namespaced there, or take "+refused+" out of --watch-namespaces. "+
+				"Until then the operator sees no machine of the account, in no namespace.", e.Advice)
+			require.ErrorContains(t, e, "list secrets in namespace "+refused+": secrets is forbidden")
+		})
+	}
+	t.Run("all namespaces", func(t *testing.T) {
+		e := failure(t, look(watching()))
+		require.Equal(t, providers.Denied, e.Class)
+		require.Contains(t, e.Advice, "ClusterRole of config/rbac")
+	})
+	t.Run("the right that comes later", func(t *testing.T) {
+		p := watching(one, two)
+		grant(two)
+		require.Eventually(t, func() bool { return look(p) == nil }, patience, glance)
+	})
 }
 
 func TestAnAPIServerThatIsNotThere(t *testing.T) {

@@ -36,6 +36,8 @@ const (
 	// forceAfter is how long after its deadline a pod that is being deleted is believed to end by itself. Then its node is
 	// lost: a forward proxy has no state to fear for, and the kubelet ends the old one when it comes back.
 	forceAfter = 5 * time.Minute
+	// overdueAfter is how long after its deadline a pod that is being deleted is said to be kept by something.
+	overdueAfter = time.Minute
 	// pageSize of lists, as kubectl has it.
 	pageSize = 500
 )
@@ -71,8 +73,7 @@ var (
 	_ providers.Provider = (*Provider)(nil)
 	_ providers.Checker  = (*Provider)(nil)
 
-	image = regexp.MustCompile(`^[a-zA-Z0-9]([-a-zA-Z0-9_.:/@]*[a-zA-Z0-9])?$`)
-	name  = regexp.MustCompile(`^px-[a-z2-7]{24}$`)
+	name = regexp.MustCompile(`^px-[a-z2-7]{24}$`)
 )
 
 // Factory returns the factory of accounts of type kubernetes.
@@ -82,8 +83,8 @@ func Factory(o Options) providers.Factory {
 		if err := section.Decode(&cfg); err != nil {
 			return nil, nil, err
 		}
-		if !image.MatchString(cfg.Image) {
-			return nil, nil, section.Errorf("image", "%q must be the name of an image, like registry.example.com/proxy-operator:v1", cfg.Image)
+		if want := ImageProblem(cfg.Image); want != "" {
+			return nil, nil, section.Errorf("image", "%q is not the name of an image; %s", cfg.Image, want)
 		}
 		p := &Provider{account: account, image: cfg.Image, opts: o, pageSize: pageSize}
 		if o.Cluster == nil {
@@ -114,7 +115,10 @@ func (p *Provider) Check(req providers.CreateRequest) error {
 		return err
 	}
 	if req.Image != "" {
-		return nil // its own business
+		if want := ImageProblem(req.Image); want != "" {
+			return providers.Unsupported("spec.image", want)
+		}
+		return nil // the rest is its own business
 	}
 	if req.Protocol != "HTTP" {
 		return providers.Unsupported("spec.protocol", "the operator's own image serves HTTP only; write HTTP, or name another image in spec.image")

@@ -156,7 +156,22 @@ func TestConfiguration(t *testing.T) {
 	require.Equal(t, ownImage, imageOf(""))
 	require.Equal(t, "mirror.example.com/proxy-operator:v1", imageOf("  kubernetes: {image: 'mirror.example.com/proxy-operator:v1'}\n"))
 	_, err := parse("  kubernetes: {image: 'no image'}\n")
-	require.ErrorContains(t, err, `line 4: accounts[0].kubernetes.image: "no image" must be the name of an image`)
+	require.ErrorContains(t, err, `line 4: accounts[0].kubernetes.image: "no image" is not the name of an image; write it without spaces, like registry.example.com/squid:6.12`)
 	_, err = parse("  kubernetes: {zones: [a]}\n")
 	require.ErrorContains(t, err, "accounts[0].kubernetes.zones")
+}
+
+// The record is all that a pod is compared with; the image that the account brings must not be in it.
+func TestTheDefaultImageIsNoPartOfTheRecord(t *testing.T) {
+	before, after := buildPod(account, ownImage, request(t)), buildPod(account, "registry.example.com/proxy-operator:v2", request(t))
+	require.NotEqual(t, before.Spec.Containers[0].Image, after.Spec.Containers[0].Image)
+	require.Equal(t, before.ObjectMeta, after.ObjectMeta)
+}
+
+func TestAnImageThatNoPodCanHaveIsRefusedBeforeAPodIsMade(t *testing.T) {
+	req := request(t, func(r *providers.CreateRequest) { r.Image = "registry.example.com/Team/squid:6" })
+	e := failure(t, provider(t).Check(req))
+	require.Equal(t, providers.Permanent, e.Class)
+	require.Equal(t, "spec.image", e.Field)
+	require.Equal(t, "write the repository in lower case; only registry and tag may have upper-case letters", e.Want)
 }

@@ -80,11 +80,33 @@ func (p *Provider) ListByTag(ctx context.Context, sel providers.Selector) ([]pro
 	for _, ns := range namespaces {
 		some, err := p.listIn(ctx, ns, sel)
 		if err != nil {
-			return nil, classed(opList, err, false)
+			return nil, listFailed(ns, err)
 		}
 		found = append(found, some...)
 	}
 	return found, nil
+}
+
+// listFailed classes what kept a namespace from being listed. One that refuses stops all: what is in it may be anybody's machine,
+// and a list without it would call them gone. So the user is told which one it is.
+func listFailed(namespace string, err error) error {
+	e := classed(opList, err, false)
+	switch {
+	case e.Class != providers.Denied:
+	case namespace == metav1.NamespaceAll:
+		e.Advice = "the operator may not list the pods and Secrets of all namespaces; apply the ClusterRole of config/rbac and its binding, or name namespaces in --watch-namespaces."
+	default:
+		e.Advice = fmt.Sprintf("the operator may not list the pods and Secrets of namespace %s: its Role or RoleBinding there is missing, or the namespace is gone and they with it. "+
+			"Apply those of config/namespaced there, or take %s out of --watch-namespaces. Until then the operator sees no machine of the account, in no namespace.", namespace, namespace)
+	}
+	return e
+}
+
+func inNamespace(namespace string) string {
+	if namespace == metav1.NamespaceAll {
+		return ""
+	}
+	return " in namespace " + namespace
 }
 
 func (p *Provider) listIn(ctx context.Context, namespace string, sel providers.Selector) ([]providers.Instance, error) {
@@ -99,7 +121,7 @@ func (p *Provider) listIn(ctx context.Context, namespace string, sel providers.S
 		return next, err
 	}, func() { clear(left) })
 	if err != nil {
-		return nil, fmt.Errorf("list secrets: %w", err)
+		return nil, fmt.Errorf("list secrets%s: %w", inNamespace(namespace), err)
 	}
 	var found []providers.Instance
 	seen := map[types.NamespacedName]bool{}
@@ -114,7 +136,7 @@ func (p *Provider) listIn(ctx context.Context, namespace string, sel providers.S
 		return next, err
 	}, func() { found = nil; clear(seen) })
 	if err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
+		return nil, fmt.Errorf("list pods%s: %w", inNamespace(namespace), err)
 	}
 	for name, s := range left {
 		if i, _ := p.leftover(s); !seen[name] {

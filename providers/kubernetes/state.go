@@ -33,7 +33,31 @@ func (p *Provider) instance(pod *corev1.Pod) providers.Instance {
 		Ref: p.ref(pod), Name: pod.Name, IP: pod.Status.PodIP, Port: portOf(pod), Tags: tags, CreatedAt: pod.CreationTimestamp.UTC(),
 	}
 	i.State, i.Problem, i.Detail = stateOf(pod)
+	i.Overdue = overdue(pod, p.opts.Clock.Now())
 	return i
+}
+
+// overdue says of a pod that should have been gone what keeps it. Status shows it, so it holds no age.
+func overdue(pod *corev1.Pod, now time.Time) string {
+	at := pod.DeletionTimestamp
+	if at == nil || now.Before(at.Add(overdueAfter)) {
+		return ""
+	}
+	since := fmt.Sprintf("Pod %s/%s should have been gone at %s", pod.Namespace, pod.Name, at.UTC().Format(time.RFC3339))
+	if len(pod.Finalizers) > 0 {
+		return since + "; finalizers hold it: " + some(pod.Finalizers) + ". Whoever put them there must take them away."
+	}
+	return fmt.Sprintf("%s; its node, %s, doesn't answer. The operator removes it by force %d minutes after that time.",
+		since, pod.Spec.NodeName, int(forceAfter.Minutes()))
+}
+
+// some joins a few names; a status has no room for all that somebody may write.
+func some(names []string) string {
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // stateOf maps the pod's status.
@@ -43,7 +67,7 @@ func (p *Provider) instance(pod *corev1.Pod) providers.Instance {
 func stateOf(pod *corev1.Pod) (state providers.InstanceState, problem, detail string) {
 	switch phase := pod.Status.Phase; {
 	case pod.DeletionTimestamp != nil && len(pod.Finalizers) > 0:
-		return providers.StateDeleting, problemFinalizers, "the pod is held by finalizers: " + strings.Join(pod.Finalizers, ", ")
+		return providers.StateDeleting, problemFinalizers, "the pod is held by finalizers: " + some(pod.Finalizers)
 	case pod.DeletionTimestamp != nil:
 		return providers.StateDeleting, "", ""
 	case phase == corev1.PodFailed, phase == corev1.PodSucceeded:

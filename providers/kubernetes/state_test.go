@@ -4,16 +4,59 @@ package kubernetes
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/proxy-operator/proxy-operator/providers"
 )
 
 func apiequal(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
+
+// TestAPodThatDoesNotGoTellsWhatKeepsIt: by its condition, not in the operator's log alone.
+func TestAPodThatDoesNotGoTellsWhatKeepsIt(t *testing.T) {
+	deadline := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	const since = "Pod crawl/px-1 should have been gone at 2026-11-29T12:00:00Z; "
+	cases := map[string]struct {
+		why        string
+		deleted    bool
+		finalizers []string
+		after      time.Duration
+		want       string
+	}{
+		"one that nobody deleted": {"it is to stay", false, nil, time.Hour, ""},
+		"one within its time":     {"it ends as pods do", true, []string{"a.example.com/x"}, overdueAfter - time.Second, ""},
+		"one with a finalizer": {
+			"whoever put it there must act", true, []string{"a.example.com/x"}, overdueAfter,
+			since + "finalizers hold it: a.example.com/x. Whoever put them there must take them away.",
+		},
+		"one with many finalizers": {
+			"a status has no room for all", true, []string{"a/1", "a/2", "a/3", "a/4", "a/5"}, overdueAfter,
+			since + "finalizers hold it: a/1, a/2, a/3 and 2 more. Whoever put them there must take them away.",
+		},
+		"one on a node that is lost": {
+			"the operator acts, and says when", true, nil, overdueAfter,
+			since + "its node, node-1, doesn't answer. The operator removes it by force 5 minutes after that time.",
+		},
+		"the same, hours later": {
+			"equal states give equal bytes", true, nil, 9 * time.Hour,
+			since + "its node, node-1, doesn't answer. The operator removes it by force 5 minutes after that time.",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "crawl", Name: "px-1", Finalizers: c.finalizers}, Spec: corev1.PodSpec{NodeName: "node-1"}}
+			if c.deleted {
+				pod.DeletionTimestamp = &metav1.Time{Time: deadline}
+			}
+			require.Equal(t, c.want, overdue(pod, deadline.Add(c.after)), c.why)
+		})
+	}
+}
 
 // What kubelets and schedulers write into a pod's status, less what nobody reads here.
 func TestStateOf(t *testing.T) {

@@ -56,7 +56,28 @@ func TestAManagerThatSeesNothingEndsWhenItIsAskedTo(t *testing.T) {
 	if m.ExitCode() != 0 {
 		require.Equal(t, 1, m.ExitCode())
 		require.Contains(t, tail([]byte(m.log()), 1), "did not stop within")
+		require.Contains(t, tail([]byte(m.log()), 1), "The operator may not list the Proxies of namespace "+f.ns+": ")
 	}
+}
+
+// TestAManagerNamesTheWatchedNamespaceThatRefuses: of two it could read one, and never became ready; all that it said was that a
+// cache had not synced.
+func TestAManagerNamesTheWatchedNamespaceThatRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	bindNothing(t, f)
+	grantProxies(t, f)
+	f.watch = []string{f.ns, "missing-" + f.ns}
+	m := f.launch("--metrics-bind-address=0")
+	m.lenient, m.killed = true, true
+	const says = `The operator may not list the Proxies of namespace missing-`
+	m.eventually(func(c *assert.CollectT) { require.Contains(c, m.log(), says+f.ns+": ") })
+	require.Equal(t, 1, strings.Count(m.log(), says), "once, and of the other namespace nothing")
+	require.Contains(t, m.log(), "take missing-"+f.ns+" out of --watch-namespaces. The manager waits for it, and works on nothing until then.")
+	require.NotContains(t, m.log(), "of namespace "+f.ns+": its Role")
+	status, body := get(t.Context(), "http://"+m.probes+"/readyz", "")
+	require.NotEqual(t, http.StatusOK, status, body)
+	f.watch = []string{f.ns} // dissolve looks there
 }
 
 // bindNothing makes the fleet's manager a user who may only read what cluster this is.
