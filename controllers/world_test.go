@@ -40,7 +40,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(apiserver.Run(m, "..", func(config *rest.Config) error {
+	os.Exit(apiserver.Run(m, "..", func(_ context.Context, config *rest.Config) error {
 		apiConfig = config
 		return errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
 	}))

@@ -7,6 +7,7 @@ package providers
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,6 +99,21 @@ type CreateRequest struct {
 
 	Image string // empty: the provider's own
 	Pod   *Pod   // for providers whose machines are pods; nil: nothing was said
+}
+
+// Consistent returns nil if key, name and tags fit each other and the account, else a Permanent *Error of the operation op: only
+// a mistake in the operator makes such a request.
+func (r CreateRequest) Consistent(op, account string) error {
+	refused := func(text string) error { return &Error{Class: Permanent, Op: op, Err: errors.New(text)} }
+	switch {
+	case r.Key.Account != account:
+		return refused("the key names another account: " + r.Key.Account)
+	case r.Name != r.Key.Name():
+		return refused("the name isn't the key's")
+	case !r.Tags.Complete():
+		return refused("the tags aren't complete")
+	}
+	return nil
 }
 
 // Pod is what only a pod has, as spec.kubernetes says it and as a pod's spec takes it.

@@ -69,6 +69,21 @@ func TestTagsAreCompleteOnlyWithEveryField(t *testing.T) {
 	}
 }
 
+func TestRequestsThatOnlyAMistakeInTheOperatorMakesAreRefused(t *testing.T) {
+	key := providers.Key{InstallationID: "here", ProxyUID: uid, Incarnation: 1, Account: "pods"}
+	request := providers.CreateRequest{Key: key, Name: key.Name(), Tags: fullTags()}
+	require.NoError(t, request.Consistent("create instance", "pods"))
+	for wrong, edit := range map[string]func(*providers.CreateRequest){
+		"the key names another account: other": func(r *providers.CreateRequest) { r.Key.Account = "other" },
+		"the name isn't the key's":             func(r *providers.CreateRequest) { r.Name = "../../etc" },
+		"the tags aren't complete":             func(r *providers.CreateRequest) { r.Tags.SpecHash = "" },
+	} {
+		edited := request
+		edit(&edited)
+		require.EqualError(t, edited.Consistent("create instance", "pods"), "create instance: Permanent: "+wrong)
+	}
+}
+
 func TestSelector(t *testing.T) {
 	foreign := fullTags()
 	foreign.ManagedBy = "karpenter"

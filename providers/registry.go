@@ -3,8 +3,8 @@
 package providers
 
 import (
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -40,10 +40,5 @@ func (r Registry) Names() string {
 	if len(r) == 0 {
 		return "none"
 	}
-	names := make([]string, 0, len(r))
-	for n := range r {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return strings.Join(names, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(r)), ", ")
 }

@@ -7,15 +7,15 @@ const ManagedBy = "proxy-operator"
 
 // Tags are the record that an instance carries, written in the create call: what runs is told by the cloud, not by the
 // Proxy object. A provider stores every field (as labels, tags or metadata, encoded as its cloud allows) and gives back
-// exactly what it stored.
+// exactly what it stored. The names in JSON are for ever: other versions read what this one wrote.
 type Tags struct {
-	ManagedBy    string // always ManagedBy
-	Installation string // InstallationID
-	OwnerUID     string // the Proxy's UID
-	Namespace    string // the Proxy's
-	Name         string // the Proxy's
-	Incarnation  int64  // counts the machines of one Proxy, from 1
-	SpecHash     string // VERSION:HASH of what the machine was made from
+	ManagedBy    string `json:"managedBy"`    // always ManagedBy
+	Installation string `json:"installation"` // InstallationID
+	OwnerUID     string `json:"ownerUID"`     // the Proxy's UID
+	Namespace    string `json:"namespace"`    // the Proxy's
+	Name         string `json:"name"`         // the Proxy's
+	Incarnation  int64  `json:"incarnation"`  // counts the machines of one Proxy, from 1
+	SpecHash     string `json:"specHash"`     // VERSION:HASH of what the machine was made from
 }
 
 // Complete reports whether no field that every instance must carry is missing.

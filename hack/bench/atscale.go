@@ -83,7 +83,7 @@ func (s *scale) exchangeManager(ctx context.Context) error {
 	if err := s.Manager.End(operator.Grace); err != nil {
 		return err
 	}
-	if s.Manager, err = operator.NewManager(s.Dir, self, s.StateDir(), s.Cluster.Kubeconfig, nil); err != nil {
+	if s.Manager, err = operator.NewManager(s.Dir, self, s.StateDir(), s.Cluster.Kubeconfig); err != nil {
 		return err
 	}
 	return s.launch(ctx, "--cloud="+s.url)
@@ -95,34 +95,19 @@ func (s *scale) atRest(ctx context.Context, r *report) error {
 		return err
 	}
 	progress("watching %d Proxies at rest for %s", s.options.scale, ticks*tick)
-	before, err := s.requests(ctx)
+	before := s.cloud.Calls(restAccount)
+	asked, did, err := s.watch(ctx, func() error { return wait(ctx, ticks*tick) })
 	if err != nil {
 		return err
 	}
-	then, err := s.managerUsage(ctx)
-	if err != nil {
-		return err
-	}
-	asked := s.cloud.Calls(restAccount)
-	if err := wait(ctx, ticks*tick); err != nil {
-		return err
-	}
-	calls := s.cloud.Calls(restAccount).Since(asked)
-	after, err := s.requests(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := s.managerUsage(ctx)
-	if err != nil {
-		return err
-	}
+	calls := s.cloud.Calls(restAccount).Since(before)
 	pages := (s.options.scale + pageOfCloud - 1) / pageOfCloud
 	r.atMost(float64(pages+len(scaleZones())), "scale-list-calls-per-tick", float64(calls.Lists)/ticks)
 	r.atMost(0, "scale-gets", float64(calls.Gets))
 	r.atMost(0, "scale-changes", float64(calls.Changes()))
-	r.atMost(0, "scale-writes", after.since(before).allWrites())
-	r.atMost(cpuPercent, "scale-manager-cpu-percent", 100*(now.cpuSeconds-then.cpuSeconds)/(ticks*tick).Seconds())
-	r.show("scale-manager-rss-mib", now.residentBytes/mebi)
+	r.atMost(0, "scale-writes", asked.allWrites())
+	r.atMost(cpuPercent, "scale-manager-cpu-percent", 100*did.cpuSeconds/(ticks*tick).Seconds())
+	r.show("scale-manager-rss-mib", did.residentBytes/mebi)
 	return nil
 }
 

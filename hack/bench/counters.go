@@ -145,6 +145,36 @@ type usage struct {
 	reconciles, queued, providerCalls, probes, cpuSeconds, residentBytes float64
 }
 
+// since is what the counters of an earlier usage have grown by; depth and memory stay those of now.
+func (u usage) since(earlier usage) usage {
+	u.reconciles -= earlier.reconciles
+	u.providerCalls -= earlier.providerCalls
+	u.probes -= earlier.probes
+	u.cpuSeconds -= earlier.cpuSeconds
+	return u
+}
+
+// watch measures what the API server was asked for, and what the manager did, while do ran.
+func (w *world) watch(ctx context.Context, do func() error) (asked tally, did usage, err error) {
+	before, err := w.requests(ctx)
+	if err != nil {
+		return nil, did, err
+	}
+	then, err := w.managerUsage(ctx)
+	if err != nil {
+		return nil, did, err
+	}
+	if err := do(); err != nil {
+		return nil, did, err
+	}
+	after, err := w.requests(ctx)
+	if err != nil {
+		return nil, did, err
+	}
+	now, err := w.managerUsage(ctx)
+	return after.since(before), now.since(then), err
+}
+
 func (w *world) managerUsage(ctx context.Context) (usage, error) {
 	var u usage
 	figures := map[string]*float64{

@@ -42,17 +42,10 @@ func (w *world) probes(ctx context.Context, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	expected := make(chan struct{})
+	expectEnd := far.FailOnEnd(fail)
 	defer func() {
-		close(expected)
+		expectEnd()
 		err = errors.Join(err, far.End(operator.Grace))
-	}()
-	go func() {
-		select {
-		case <-expected:
-		case <-far.Done():
-			fail(far.How())
-		}
 	}()
 	err = w.probeFleet(ctx, far, r)
 	if err == nil {

@@ -48,69 +48,40 @@ func (w *world) together(ctx context.Context, r *report) error {
 
 // fleetChange measures a change of the whole fleet; the figures but the time are for one Proxy.
 func (w *world) fleetChange(ctx context.Context, r *report, name string, change func() error) error {
-	before, err := w.requests(ctx)
+	asked, did, err := w.watch(ctx, func() error {
+		begun := time.Now()
+		if err := change(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r.show(name+"-seconds", time.Since(begun).Seconds())
+		_, err := w.quiet(ctx, settled, settleLimit)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	then, err := w.managerUsage(ctx)
-	if err != nil {
-		return err
-	}
-	begun := time.Now()
-	if err := change(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	r.show(name+"-seconds", time.Since(begun).Seconds())
-	after, err := w.quiet(ctx, settled, settleLimit)
-	if err != nil {
-		return err
-	}
-	now, err := w.managerUsage(ctx)
-	if err != nil {
-		return err
-	}
-	d, n := after.since(before), float64(w.fleet)
-	r.show(name+"-writes-object", d.writes("")/n-1)
-	r.show(name+"-writes-status", d.writes("status")/n)
-	r.show(name+"-reconciles", (now.reconciles-then.reconciles)/n)
-	r.show(name+"-manager-cpu-seconds", now.cpuSeconds-then.cpuSeconds)
+	n := float64(w.fleet)
+	r.show(name+"-writes-object", asked.writes("")/n-1)
+	r.show(name+"-writes-status", asked.writes("status")/n)
+	r.show(name+"-reconciles", did.reconciles/n)
+	r.show(name+"-manager-cpu-seconds", did.cpuSeconds)
 	return nil
 }
 
 // atRest measures what a fleet costs to which nothing happens. fleetChange has waited until it is quiet.
 func (w *world) atRest(ctx context.Context, r *report) error {
 	progress("watching them at rest for %s", w.rest)
-	before, err := w.requests(ctx)
+	asked, did, err := w.watch(ctx, func() error { return wait(ctx, w.rest) })
 	if err != nil {
-		return err
+		return fmt.Errorf("watch the fleet at rest: %w", err)
 	}
-	then, err := w.managerUsage(ctx)
-	if err != nil {
-		return err
-	}
-	timer := time.NewTimer(w.rest)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("watch the fleet at rest: %w", ctx.Err())
-	case <-timer.C:
-	}
-	after, err := w.requests(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := w.managerUsage(ctx)
-	if err != nil {
-		return err
-	}
-	d := after.since(before)
-	r.atMost(0, "writes-at-rest", d.allWrites())
-	r.show("rest-api-reads", d.reads("proxies")+d.reads("secrets"))
-	r.show("rest-reconciles-per-second", (now.reconciles-then.reconciles)/w.rest.Seconds())
-	r.show("rest-provider-calls-per-second", (now.providerCalls-then.providerCalls)/w.rest.Seconds())
-	r.show("rest-probes", now.probes-then.probes)
-	r.show("rest-manager-cpu-seconds", now.cpuSeconds-then.cpuSeconds)
-	r.show("rest-manager-rss-mib", now.residentBytes/mebi)
+	r.atMost(0, "writes-at-rest", asked.allWrites())
+	r.show("rest-api-reads", asked.reads("proxies")+asked.reads("secrets"))
+	r.show("rest-reconciles-per-second", did.reconciles/w.rest.Seconds())
+	r.show("rest-provider-calls-per-second", did.providerCalls/w.rest.Seconds())
+	r.show("rest-probes", did.probes)
+	r.show("rest-manager-cpu-seconds", did.cpuSeconds)
+	r.show("rest-manager-rss-mib", did.residentBytes/mebi)
 	return nil
 }
 

@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 const (
@@ -45,8 +44,7 @@ func (w *world) traffic(ctx context.Context, r *report) error {
 	if err := w.kube.List(ctx, &list, client.Limit(1)); err != nil {
 		return fmt.Errorf("list Proxies: %w", err)
 	}
-	status := list.Items[0].Status
-	through := &url.URL{Scheme: "http", Host: net.JoinHostPort(status.IP, strconv.Itoa(int(status.Port)))}
+	through := &url.URL{Scheme: "http", Host: operator.Endpoint(&list.Items[0])}
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, pageSize)) // the client sees what is missing
 	})

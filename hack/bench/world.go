@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/proxy-operator/proxy-operator/hack/child"
 	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
@@ -26,8 +25,8 @@ type world struct {
 	kube client.WithWatch
 	http *http.Client // the API server's, with the admin's certificate
 
-	fail     context.CancelCauseFunc // called when something ends that should run
-	expected chan struct{}           // closed when the manager may end
+	fail      context.CancelCauseFunc // called when something ends that should run
+	expectEnd func()                  // lets the manager end, this time
 }
 
 // newWorld finds and builds what is needed; nothing runs yet.
@@ -59,19 +58,9 @@ func (w *world) launch(ctx context.Context, args ...string) error {
 	if err := w.Manager.LaunchReady(ctx, args...); err != nil {
 		return err
 	}
-	w.expected = make(chan struct{})
-	go func(c *child.Child, expected <-chan struct{}) {
-		select {
-		case <-expected:
-		case <-c.Done():
-			w.fail(c.How())
-		}
-	}(w.Manager.Child, w.expected)
+	w.expectEnd = w.Manager.FailOnEnd(w.fail)
 	return nil
 }
-
-// expectEnd lets the manager end, this time.
-func (w *world) expectEnd() { close(w.expected) }
 
 // tellOfManager shows what the manager had to say, as it is the first suspect when something goes wrong.
 func (w *world) tellOfManager() {

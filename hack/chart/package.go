@@ -42,13 +42,8 @@ func archive(c *chart.Chart) ([]byte, error) {
 	var out bytes.Buffer
 	packed := gzip.NewWriter(&out)
 	files := tar.NewWriter(packed)
-	// Chart.yaml first, as Helm's own readers expect.
-	slices.SortFunc(c.Raw, func(a, b *chart.File) int {
-		if (a.Name == "Chart.yaml") != (b.Name == "Chart.yaml") {
-			return map[bool]int{true: -1, false: 1}[a.Name == "Chart.yaml"]
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	place := func(f *chart.File) string { return strings.TrimPrefix(f.Name, "Chart.yaml") } // it is first, as Helm's own readers expect
+	slices.SortFunc(c.Raw, func(a, b *chart.File) int { return strings.Compare(place(a), place(b)) })
 	for _, f := range c.Raw {
 		head := &tar.Header{
 			Name: c.Name() + "/" + filepath.ToSlash(f.Name), Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f.Data)), ModTime: time.Unix(0, 0),

@@ -5,9 +5,10 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -42,14 +43,9 @@ func generateRules(folder, to string) error {
 			templates[role.Name] = literal(string(rules))
 		}
 	}
-	names := make([]string, 0, len(templates))
-	for name := range templates {
-		names = append(names, name)
-	}
-	sort.Strings(names)
 	var out strings.Builder
 	out.WriteString("{{- /* Generated from config/rbac by make manifests. DO NOT EDIT. */ -}}\n")
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(templates)) {
 		fmt.Fprintf(&out, "\n{{- define \"proxy-operator.rules.%s\" -}}\n%s{{- end -}}\n", name, templates[name])
 	}
 	return write(to, out.String())

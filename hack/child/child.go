@@ -133,6 +133,19 @@ func (p *Child) Kill() error {
 	return nil
 }
 
+// FailOnEnd has fail called with How when the process ends, unless stop was called before.
+func (p *Child) FailOnEnd(fail func(error)) (stop func()) {
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-stopped:
+		case <-p.done:
+			fail(p.How())
+		}
+	}()
+	return func() { close(stopped) }
+}
+
 // Err waits for the end and is what exec.Cmd.Wait says of it; nil for exit status 0.
 func (p *Child) Err() error {
 	<-p.done

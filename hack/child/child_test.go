@@ -67,3 +67,20 @@ func TestAChildHasTheFolderTheEnvironmentAndTheLogOfItsCommand(t *testing.T) {
 	_, err = Start(Command{Name: "x", Path: "/no/such/binary", Log: log})
 	require.ErrorContains(t, err, "start x")
 }
+
+func TestAnEndThatNobodyExpectsIsTold(t *testing.T) {
+	start := func() *Child {
+		x, err := Start(Command{Name: "x", Path: "/bin/sleep", Args: []string{"60"}, Log: filepath.Join(t.TempDir(), "log")})
+		require.NoError(t, err)
+		return x
+	}
+	told := make(chan error, 2)
+	unexpected, expected := start(), start()
+	unexpected.FailOnEnd(func(err error) { told <- err })
+	stop := expected.FailOnEnd(func(err error) { told <- err })
+	stop()
+	require.NoError(t, expected.Kill())
+	require.NoError(t, unexpected.Kill())
+	require.EqualError(t, <-told, "x was ended by another (signal: killed)")
+	require.Never(t, func() bool { return len(told) > 0 }, 10*poll, poll)
+}

@@ -6,27 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
-	"time"
 
 	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
-const endLimit = 15 * time.Second
-
 // end takes away all that the demo has started, whatever state it is in, and counts what is left. It keeps the
 // operator's log of a demo that failed.
 func (d *demo) end(failed bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
-	defer cancel()
+	ctx := context.Background()
 	var errs []error
-	if d.operator != nil && d.operator.Child != nil {
+	if d.operator != nil {
 		d.operator.wanted.Store(false)
-		errs = append(errs, d.operator.End(operator.Grace))
-	}
-	if d.scratch != nil {
-		errs = append(errs, operator.EndMachines(ctx, d.scratch.StateDir()))
 	}
 	if d.external != nil {
 		errs = append(errs, d.external.End(externalGrace))
@@ -34,15 +25,13 @@ func (d *demo) end(failed bool) {
 	if d.origin != nil {
 		errs = append(errs, d.origin.close())
 	}
-	if d.plane != nil {
-		errs = append(errs, d.plane.Stop())
-	}
-	if failed {
-		errs = append(errs, d.keepLog())
-	}
-	if d.scratch != nil {
-		running, err := operator.Processes(ctx, d.scratch.Dir)
-		errs = append(errs, err, d.scratch.Remove())
+	if d.World != nil {
+		if failed {
+			errs = append(errs, d.keepLog())
+		}
+		errs = append(errs, d.End(ctx))
+		running, err := operator.Processes(ctx, d.Dir)
+		errs = append(errs, err)
 		d.tally.leftBehind(len(running))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -61,15 +50,11 @@ func (d *demo) leftovers() string {
 }
 
 func (d *demo) keepLog() error {
-	if d.operator == nil || d.operator.Child == nil {
-		return nil
+	kept, err := d.KeepLog()
+	if kept != "" {
+		d.screen.note("the operator's whole log is kept in %s", kept)
 	}
-	kept := d.scratch.Dir + ".log"
-	if err := os.Rename(d.operator.Log, kept); err != nil {
-		return fmt.Errorf("keep the operator's log: %w", err)
-	}
-	d.screen.note("the operator's whole log is kept in %s", kept)
-	return nil
+	return err
 }
 
 // onAbandon has do done when the user won't wait for end.

@@ -99,7 +99,7 @@ func (d *demo) crashNames() []string {
 
 // killDuring creates the Proxies at once and kills the operator at the moment.
 func (d *demo) killDuring(ctx context.Context, names []string, m moment) error {
-	known, err := operator.MachineDirs(d.scratch.StateDir())
+	known, err := operator.MachineDirs(d.StateDir())
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (d *demo) awaitMoment(ctx context.Context, known []string, m moment) error 
 	ticker := time.NewTicker(momentEvery)
 	defer ticker.Stop()
 	for {
-		all, err := operator.Machines(d.scratch.StateDir())
+		all, err := operator.Machines(d.StateDir())
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (d *demo) showCut(ctx context.Context, names []string, m moment) (cut int, 
 	if err != nil {
 		return 0, fmt.Errorf("read the cluster's UID: %w", err)
 	}
-	all, err := operator.Machines(d.scratch.StateDir())
+	all, err := operator.Machines(d.StateDir())
 	if err != nil {
 		return 0, err
 	}
@@ -263,11 +263,11 @@ func (d *demo) showCounts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := operator.Machines(d.scratch.StateDir())
+	all, err := operator.Machines(d.StateDir())
 	if err != nil {
 		return err
 	}
-	running, err := operator.RunningMachines(ctx, d.scratch.StateDir())
+	running, err := operator.RunningMachines(ctx, d.StateDir())
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func (d *demo) showCounts(ctx context.Context) error {
 
 // pids are the processes of all instances by providerID.
 func (d *demo) pids() (map[string]int, error) {
-	all, err := operator.Machines(d.scratch.StateDir())
+	all, err := operator.Machines(d.StateDir())
 	if err != nil {
 		return nil, err
 	}

@@ -50,11 +50,11 @@ func (d *demo) deleteAll(ctx context.Context) error {
 
 // leftOver counts what the operator should have taken away.
 func (d *demo) leftOver(ctx context.Context) (int, error) {
-	running, err := operator.Processes(ctx, d.scratch.StateDir())
+	running, err := operator.Processes(ctx, d.StateDir())
 	if err != nil {
 		return 0, err
 	}
-	dirs, err := operator.MachineDirs(d.scratch.StateDir())
+	dirs, err := operator.MachineDirs(d.StateDir())
 	if err != nil {
 		return 0, err
 	}
@@ -64,11 +64,11 @@ func (d *demo) leftOver(ctx context.Context) (int, error) {
 
 func (d *demo) awaitInstancesGone(ctx context.Context) error {
 	return d.until(ctx, "the end of all machines", goneLimit, func(ctx context.Context) (bool, string) {
-		running, err := operator.Processes(ctx, d.scratch.StateDir())
+		running, err := operator.Processes(ctx, d.StateDir())
 		if err != nil {
 			return false, err.Error()
 		}
-		dirs, err := operator.MachineDirs(d.scratch.StateDir())
+		dirs, err := operator.MachineDirs(d.StateDir())
 		if err != nil {
 			return false, err.Error()
 		}

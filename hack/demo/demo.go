@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/proxy-operator/proxy-operator/hack/child"
-	"github.com/proxy-operator/proxy-operator/hack/cluster/controlplane"
 	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
@@ -22,11 +21,8 @@ type demo struct {
 	tally  *tally
 	stop   context.CancelCauseFunc
 
-	root    string            // of the checkout
-	scratch *operator.Scratch // all that the demo writes is in it
-	assets  string            // folder of etcd, kube-apiserver and kubectl
+	*operator.World // nil until it is prepared; all that the demo writes is in its folder
 
-	plane    *controlplane.ControlPlane
 	kube     *kube
 	operator *operatorRun
 	external *child.Child   // the proxy that the External sample points at

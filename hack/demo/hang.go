@@ -74,7 +74,7 @@ func (d *demo) showReplacement(ctx context.Context, name string, before map[stri
 
 // checkEnded checks that nothing is left of the process that hung.
 func (d *demo) checkEnded(ctx context.Context, name string, pid int) error {
-	running, err := operator.RunningMachines(ctx, d.scratch.StateDir())
+	running, err := operator.RunningMachines(ctx, d.StateDir())
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,14 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/hack/child"
@@ -36,32 +29,17 @@ type kube struct {
 	client  client.Client
 	kubectl string
 	root    string   // of the checkout, where kubectl runs
-	env     []string // of kubectl and the operator
+	env     []string // of kubectl
 	screen  *screen
 }
 
-func newKube(d *demo) (*kube, error) {
-	log.SetLogger(logr.Discard())
-	cfg, err := clientcmd.BuildConfigFromFlags("", d.plane.Kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
-	}
-	cfg.QPS = -1
-	cfg.WarningHandler = rest.NoWarnings{}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the control plane: %w", err)
-	}
+func newKube(d *demo) *kube {
 	env := slices.Concat(os.Environ(), []string{
-		"KUBECONFIG=" + d.plane.Kubeconfig,
-		"KUBECACHEDIR=" + filepath.Join(d.scratch.Dir, "kubectl"), // not the user's
+		"KUBECONFIG=" + d.Cluster.Kubeconfig,
+		"KUBECACHEDIR=" + filepath.Join(d.Dir, "kubectl"), // not the user's
 		"KUBERC=off",
 	})
-	return &kube{client: c, kubectl: filepath.Join(d.assets, "kubectl"), root: d.root, env: env, screen: d.screen}, nil
+	return &kube{client: d.Cluster.Client, kubectl: filepath.Join(d.Assets, "kubectl"), root: d.Root, env: env, screen: d.screen}
 }
 
 // run runs kubectl and returns what it prints.
@@ -100,12 +78,6 @@ func (k *kube) proxies(ctx context.Context) ([]v1alpha1.Proxy, error) {
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.Proxy) int { return strings.Compare(a.Name, b.Name) })
 	return list.Items, nil
-}
-
-// isReady reports whether the operator says so of the spec as it is now.
-func isReady(p *v1alpha1.Proxy) bool {
-	return p.DeletionTimestamp.IsZero() && p.Status.ObservedGeneration == p.Generation &&
-		meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady)
 }
 
 // notReady is what the operator says of a Proxy that isn't Ready.

@@ -41,7 +41,7 @@ func TestReadyIsBelievedForTheNewestSpecOnly(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			c.proxy.Name = "p"
-			require.Equal(t, c.ready, isReady(&c.proxy), c.why)
+			require.Equal(t, c.ready, operator.IsReady(&c.proxy), c.why)
 			require.Equal(t, c.problem, notReady(&c.proxy), c.why)
 		})
 	}

@@ -23,15 +23,6 @@ type operatorRun struct {
 	wanted atomic.Bool // it should run: its end is a failure
 }
 
-func newOperator(d *demo) (*operatorRun, error) {
-	m, err := operator.NewManager(d.scratch.Dir, d.binary, d.scratch.StateDir(), d.plane.Kubeconfig, d.kube.env)
-	if err != nil {
-		return nil, err
-	}
-	m.OnLaunch = func(c *child.Child) { d.onAbandon(abandon(c)) }
-	return &operatorRun{Manager: m}, nil
-}
-
 // probeFlags let the demo end soon. What is by default is ten times slower.
 func probeFlags() []string {
 	return []string{"--health-interval=1s", "--health-timeout=1s", "--unhealthy-timeout=" + unhealthyTimeout.String()}

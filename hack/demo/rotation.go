@@ -126,7 +126,7 @@ func (d *demo) awaitReplaced(ctx context.Context, names []string, before map[str
 		if p.Status.ProviderID == before[p.Name] {
 			return false, p.Name + ": still has " + before[p.Name]
 		}
-		return isReady(p), notReady(p)
+		return operator.IsReady(p), notReady(p)
 	})
 }
 
@@ -149,7 +149,7 @@ func (d *demo) checkUserData(ctx context.Context, proxy string) error {
 	if err != nil {
 		return err
 	}
-	all, err := operator.Machines(d.scratch.StateDir())
+	all, err := operator.Machines(d.StateDir())
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/hack/child"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 const (
@@ -71,7 +72,7 @@ func (d *demo) applySamples(ctx context.Context) error {
 func (d *demo) readSamples(ctx context.Context) (err error) {
 	folder := filepath.Join("config", "samples")
 	d.samples.args = []string{"-k", folder}
-	if d.samples.manifests, err = d.kube.run(ctx, "", "kustomize", filepath.Join(d.root, folder)); err != nil {
+	if d.samples.manifests, err = d.kube.run(ctx, "", "kustomize", filepath.Join(d.Root, folder)); err != nil {
 		return err
 	}
 	d.samples.proxies, err = decodeProxies(d.samples.manifests)
@@ -106,9 +107,9 @@ func (d *demo) startExternal(ctx context.Context) error {
 	if taken(at) {
 		listen = netip.AddrPortFrom(at.Addr(), 0)
 	}
-	ready := filepath.Join(d.scratch.Dir, "external.json")
+	ready := filepath.Join(d.Dir, "external.json")
 	d.external, err = child.Start(child.Command{
-		Name: "the proxy of " + p.Name, Path: d.binary, Env: []string{}, Log: filepath.Join(d.scratch.Dir, "external.log"),
+		Name: "the proxy of " + p.Name, Path: d.Binary, Env: []string{}, Log: filepath.Join(d.Dir, "external.log"),
 		Args: []string{"forward-proxy", "--listen=" + listen.String(), "--ready-file=" + ready},
 	})
 	if err != nil {
@@ -184,7 +185,7 @@ func (d *demo) pointElsewhere(name string, at netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(d.scratch.Dir, "samples.yaml")
+	file := filepath.Join(d.Dir, "samples.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write samples: %w", err)
 	}
@@ -219,7 +220,7 @@ func withPort(manifests, proxy string, port int64) (string, error) {
 
 // awaitReady returns when all the named Proxies are Ready.
 func (d *demo) awaitReady(ctx context.Context, names []string) error {
-	return d.awaitProxies(ctx, "Ready Proxies", names, func(p *v1alpha1.Proxy) (bool, string) { return isReady(p), notReady(p) })
+	return d.awaitProxies(ctx, "Ready Proxies", names, func(p *v1alpha1.Proxy) (bool, string) { return operator.IsReady(p), notReady(p) })
 }
 
 // awaitProxies returns when good says so of each of the named Proxies; else it says what is the matter.

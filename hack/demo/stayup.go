@@ -105,9 +105,9 @@ func (d *demo) showCommands(ctx context.Context) error {
 		return err
 	}
 	d.screen.scene("Your turn", "All of this stays up until you press Ctrl-C here. In another terminal:", "")
-	d.screen.block("export KUBECONFIG=" + quote(d.plane.Kubeconfig))
+	d.screen.block("export KUBECONFIG=" + quote(d.Cluster.Kubeconfig))
 	if _, err := exec.LookPath("kubectl"); err != nil {
-		d.screen.block("export PATH=$PATH:" + quote(d.assets) + "   # kubectl isn't in your PATH; this one fits")
+		d.screen.block("export PATH=$PATH:" + quote(d.Assets) + "   # kubectl isn't in your PATH; this one fits")
 	}
 	d.suggest("Requests through the proxies, wherever they are now", d.curls(targets)...)
 	managed, auth := d.examples()
@@ -127,14 +127,14 @@ func (d *demo) showCommands(ctx context.Context) error {
 		"kubectl apply "+quoteAll(d.applied()),
 	)
 	d.suggest("A proxy that hangs is found and replaced; so is one that is killed",
-		"pgrep -fl "+quote(d.scratch.StateDir())+"   # the proxies' processes",
+		"pgrep -fl "+quote(d.StateDir())+"   # the proxies' processes",
 		"kill -STOP PID",
 	)
 	d.suggest("The operator (it is started again when it ends)",
 		"tail -f "+quote(d.operator.Log),
 		"curl -s "+d.noProxy()+"http://"+d.operator.Metrics+"/metrics | grep ^proxy_operator_ | grep -v _bucket",
 		fmt.Sprintf("kill -9 %d", d.operator.PID),
-		"ls "+quote(filepath.Join(d.scratch.StateDir(), "default"))+"   # the machines: record, user data and log of each",
+		"ls "+quote(filepath.Join(d.StateDir(), "default"))+"   # the machines: record, user data and log of each",
 	)
 	d.screen.print("")
 	return nil
@@ -144,7 +144,7 @@ func (d *demo) showCommands(ctx context.Context) error {
 func (d *demo) applied() []string {
 	path := d.samples.args[1]
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(d.root, path)
+		path = filepath.Join(d.Root, path)
 	}
 	return []string{d.samples.args[0], path}
 }

@@ -4,13 +4,9 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 const requestLimit = 10 * time.Second
@@ -30,14 +26,6 @@ var schemes = []string{"http", "https"}
 type target struct {
 	name, ip, at       string // at is HOST:PORT
 	username, password string
-}
-
-func (t target) url() *url.URL {
-	u := &url.URL{Scheme: "http", Host: t.at}
-	if t.username != "" {
-		u.User = url.UserPassword(t.username, t.password)
-	}
-	return u
 }
 
 // with returns the target as somebody with another password knows it.
@@ -98,10 +86,10 @@ func (d *demo) targets(ctx context.Context, names ...string) ([]target, error) {
 	var targets []target
 	for i := range proxies {
 		p := &proxies[i]
-		if !isReady(p) || !asked(names, p.Name) {
+		if !operator.IsReady(p) || !asked(names, p.Name) {
 			continue
 		}
-		t := target{name: p.Name, ip: p.Status.IP, at: endpoint(p)}
+		t := target{name: p.Name, ip: p.Status.IP, at: operator.Endpoint(p)}
 		if secret := p.Spec.CredentialsSecret(); secret != "" {
 			var s corev1.Secret
 			if err := d.kube.client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: secret}, &s); err != nil {
@@ -122,10 +110,6 @@ func appendNew(list []string, s string) []string {
 		return list
 	}
 	return append(list, s)
-}
-
-func endpoint(p *v1alpha1.Proxy) string {
-	return net.JoinHostPort(p.Status.IP, strconv.Itoa(int(p.Status.Port)))
 }
 
 // showRequests sends a request of each scheme through each proxy and shows how it went.
@@ -206,31 +190,13 @@ func outcome(r reply, problem string) string {
 
 // visit asks the origin, through a proxy, for a path.
 func (o *origin) visit(ctx context.Context, t target, scheme, path string) (r reply) {
-	transport := &http.Transport{
-		Proxy:             http.ProxyURL(t.url()),
-		TLSClientConfig:   &tls.Config{RootCAs: o.roots, MinVersion: tls.VersionTLS12},
-		DisableKeepAlives: true, // each request has a connection of its own
-		// Of a refused CONNECT the client gets no more than an error.
-		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, connect *http.Response) error {
-			r.status = connect.StatusCode
-			return nil
-		},
-	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(o.url(scheme), "/")+path, nil)
-	if err != nil {
-		return reply{err: err}
+	v := operator.Visitor{Username: t.username, Password: t.password, Roots: o.roots}
+	var body []byte
+	r.status, body, r.err = v.Visit(ctx, t.at, strings.TrimSuffix(o.url(scheme), "/")+path)
+	if r.err == nil && r.status == http.StatusOK {
+		r.err = json.Unmarshal(body, &r.seen)
 	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		r.err = err
-		return r
-	}
-	r.status = resp.StatusCode
-	if resp.StatusCode == http.StatusOK {
-		r.err = json.NewDecoder(resp.Body).Decode(&r.seen)
-	}
-	r.err = errors.Join(r.err, resp.Body.Close())
 	return r
 }

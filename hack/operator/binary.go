@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,9 +38,9 @@ func Checkout() (string, error) {
 	}
 }
 
-// Binary returns the absolute path of the operator's binary: of the given one, or, where none is given, of the one that
+// findBinary returns the absolute path of the operator's binary: of the given one, or, where none is given, of the one that
 // it builds in the checkout.
-func Binary(ctx context.Context, root, given string) (string, error) {
+func findBinary(ctx context.Context, root, given string) (string, error) {
 	if given != "" {
 		path, err := exec.LookPath(given)
 		if err == nil {
@@ -51,8 +52,13 @@ func Binary(ctx context.Context, root, given string) (string, error) {
 		return path, nil
 	}
 	path := filepath.Join(root, "bin", "proxy-operator")
+	return path, Build(ctx, root, path)
+}
+
+// Build builds the operator of the checkout root as path, which must be absolute, with more flags for the go command.
+func Build(ctx context.Context, root, path string, flags ...string) error {
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd")
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", path}, flags, []string{"./cmd"})...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, &output, &output
 	// In a group of its own the go command is ended together with its compilers.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -60,11 +66,11 @@ func Binary(ctx context.Context, root, given string) (string, error) {
 	cmd.WaitDelay = 5 * time.Second
 	switch err := cmd.Run(); {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", errors.New("build the operator: there is no go in PATH; install Go, or name a binary with -binary")
+		return errors.New("build the operator: there is no go in PATH; install Go, or name a binary with -binary")
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("build the operator: %w", context.Cause(ctx))
+		return fmt.Errorf("build the operator: %w", context.Cause(ctx))
 	case err != nil:
-		return "", fmt.Errorf("build the operator: %w\n%s", err, child.Tail(output.String(), 20))
+		return fmt.Errorf("build the operator: %w\n%s", err, child.Tail(output.String(), 20))
 	}
-	return path, nil
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -29,10 +30,10 @@ type Cluster struct {
 	Client client.WithWatch
 }
 
-// StartCluster starts a control plane whose data in dir is thrown away in the end, and installs the CRD. assets are its
+// startCluster starts a control plane whose data in dir is thrown away in the end, and installs the CRD. assets are its
 // binaries, as of controlplane.Assets. fail is called when the control plane ends by itself. The Cluster is returned also
 // with an error as soon as something runs, to be stopped.
-func StartCluster(ctx context.Context, root, assets, dir string, fail context.CancelCauseFunc) (*Cluster, error) {
+func startCluster(ctx context.Context, root, assets, dir string, fail context.CancelCauseFunc) (*Cluster, error) {
 	log.SetLogger(logr.Discard())
 	plane, err := controlplane.Start(ctx, controlplane.Options{Assets: assets, DataDir: dir, UnsafeNoFsync: true})
 	if err != nil {
@@ -53,6 +54,12 @@ func StartCluster(ctx context.Context, root, assets, dir string, fail context.Ca
 		return c, fmt.Errorf("install the CRD: %w", err)
 	}
 	return c, nil
+}
+
+// IsReady reports whether the operator says so of the spec as it is now.
+func IsReady(p *v1alpha1.Proxy) bool {
+	return p.DeletionTimestamp.IsZero() && p.Status.ObservedGeneration == p.Generation &&
+		meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady)
 }
 
 func (c *Cluster) connect() (err error) {

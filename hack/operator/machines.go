@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/proxy-operator/proxy-operator/internal/processlock"
+	"github.com/proxy-operator/proxy-operator/providers"
 )
 
 const (
@@ -37,12 +38,8 @@ type Machine struct {
 
 // Record is the part of a machine's record that is of interest outside.
 type Record struct {
-	Zone string `json:"zone"`
-	Tags struct {
-		OwnerUID    string `json:"ownerUID"`
-		Incarnation int64  `json:"incarnation"`
-		SpecHash    string `json:"specHash"`
-	} `json:"tags"`
+	Zone    string            `json:"zone"`
+	Tags    providers.Tags    `json:"tags"`
 	Labels  map[string]string `json:"labels"`
 	Address string            `json:"address"`
 	Port    int32             `json:"port"`

@@ -44,16 +44,13 @@ type Manager struct {
 	// OnLaunch is told of every process as soon as there is one; nil: nobody is.
 	OnLaunch func(*child.Child)
 
-	binary, config, kubeconfig string
-	env                        []string
-	probes                     string
+	binary, config, kubeconfig, probes string
 }
 
-// NewManager writes the configuration to dir, where the log will be too. env is the whole environment of the process; nil
-// stands for that of this one.
-func NewManager(dir, binary, stateDir, kubeconfig string, env []string) (*Manager, error) {
+// NewManager writes the configuration to dir, where the log will be too.
+func NewManager(dir, binary, stateDir, kubeconfig string) (*Manager, error) {
 	m := &Manager{
-		Log: filepath.Join(dir, "operator.log"), binary: binary, config: filepath.Join(dir, "operator.yaml"), kubeconfig: kubeconfig, env: env,
+		Log: filepath.Join(dir, "operator.log"), binary: binary, config: filepath.Join(dir, "operator.yaml"), kubeconfig: kubeconfig,
 	}
 	text := fmt.Sprintf("accounts:\n- name: %s\n  type: local\n  local:\n    stateDir: %q\n", Account, stateDir)
 	if err := os.WriteFile(m.config, []byte(text), 0o600); err != nil {
@@ -74,7 +71,7 @@ func (m *Manager) Launch(args ...string) (err error) {
 		}
 	}
 	m.Child, err = child.Start(child.Command{
-		Name: "the operator", Path: m.binary, Env: m.env, Log: m.Log,
+		Name: "the operator", Path: m.binary, Log: m.Log,
 		Args: slices.Concat([]string{
 			"manager", "--config=" + m.config, "--kubeconfig=" + m.kubeconfig,
 			"--health-probe-bind-address=" + m.probes, "--metrics-bind-address=" + m.Metrics, "--metrics-secure=false",

@@ -141,7 +141,7 @@ func TestWhatAKilledProgramLeftIsSwept(t *testing.T) {
 	for _, dir := range []string{dead, others, alive} {
 		require.NoError(t, os.Chtimes(dir, old, old))
 	}
-	require.Equal(t, []string{dead}, SweepScratch("", "test"))
+	require.Equal(t, []string{dead}, sweepScratch("", "test"))
 	require.NoDirExists(t, dead)
 	require.Error(t, orphan.Wait(), "its machine is killed")
 	require.DirExists(t, young)
@@ -150,7 +150,7 @@ func TestWhatAKilledProgramLeftIsSwept(t *testing.T) {
 	require.NoError(t, holder.Process.Kill())
 	require.Error(t, holder.Wait())
 
-	mine, err := NewScratch("", "test")
+	mine, err := newScratch("", "test")
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(mine.StateDir(), 0o700))
 	require.NoError(t, mine.Remove())

@@ -26,8 +26,8 @@ type Scratch struct {
 	lock *processlock.Lock // never released: it ends with the process
 }
 
-// NewScratch makes the folder of the program of that name, in parent; empty stands for the system's temporary folder.
-func NewScratch(parent, program string) (*Scratch, error) {
+// newScratch makes the folder of the program of that name, in parent; empty stands for the system's temporary folder.
+func newScratch(parent, program string) (*Scratch, error) {
 	dir, err := os.MkdirTemp(parent, prefixOf(program))
 	if err != nil {
 		return nil, fmt.Errorf("make temporary folder (TMPDIR names another place): %w", err)
@@ -49,9 +49,9 @@ func prefixOf(program string) string { return "proxy-operator-" + program + "-" 
 
 func stateOf(dir string) string { return filepath.Join(dir, "instances") }
 
-// SweepScratch ends the machines and removes the folders of runs of the program that were killed, and returns those
-// folders. It must be called before NewScratch.
-func SweepScratch(parent, program string) (swept []string) {
+// sweepScratch ends the machines and removes the folders of runs of the program that were killed, and returns those
+// folders. It must be called before newScratch.
+func sweepScratch(parent, program string) (swept []string) {
 	if parent == "" {
 		parent = os.TempDir()
 	}

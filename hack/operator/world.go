@@ -24,7 +24,8 @@ type World struct {
 	Cluster *Cluster
 	Manager *Manager // not launched yet after Start
 
-	root, assets string
+	Root   string // of the checkout
+	Assets string // folder of etcd, kube-apiserver and kubectl
 }
 
 // Prepare finds and builds what is needed; nothing runs yet. binary is that of the operator if it is built already. dir
@@ -32,32 +33,34 @@ type World struct {
 func Prepare(ctx context.Context, program, binary, dir string, progress io.Writer) (*World, error) {
 	w := &World{}
 	var err error
-	if w.root, err = Checkout(); err != nil {
+	if w.Root, err = Checkout(); err != nil {
 		return nil, err
 	}
 	if binary == "" {
 		_, _ = fmt.Fprintln(progress, "building bin/proxy-operator")
 	}
-	if w.Binary, err = Binary(ctx, w.root, binary); err != nil {
+	if w.Binary, err = findBinary(ctx, w.Root, binary); err != nil {
 		return nil, err
 	}
-	if w.assets, err = controlplane.Assets(ctx, progress); err != nil {
+	if w.Assets, err = controlplane.Assets(ctx, progress); err != nil {
 		return nil, fmt.Errorf("provide the control plane's binaries: %w", err)
 	}
-	for _, swept := range SweepScratch(dir, program) {
+	for _, swept := range sweepScratch(dir, program) {
 		_, _ = fmt.Fprintln(progress, "removed what an earlier run, which was killed, had left in", swept)
 	}
-	w.Scratch, err = NewScratch(dir, program)
-	return w, err
+	if w.Scratch, err = newScratch(dir, program); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // Start starts the control plane and writes the manager's configuration. fail is called when the control plane ends by
 // itself.
 func (w *World) Start(ctx context.Context, fail context.CancelCauseFunc) (err error) {
-	if w.Cluster, err = StartCluster(ctx, w.root, w.assets, filepath.Join(w.Dir, "control-plane"), fail); err != nil {
+	if w.Cluster, err = startCluster(ctx, w.Root, w.Assets, filepath.Join(w.Dir, "control-plane"), fail); err != nil {
 		return err
 	}
-	w.Manager, err = NewManager(w.Dir, w.Binary, w.StateDir(), w.Cluster.Kubeconfig, nil)
+	w.Manager, err = NewManager(w.Dir, w.Binary, w.StateDir(), w.Cluster.Kubeconfig)
 	return err
 }
 

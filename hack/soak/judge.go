@@ -115,7 +115,7 @@ func judgeOne(w *wanted, p *v1alpha1.Proxy, folders, running []operator.Machine,
 		}
 	}
 	complain(p.DeletionTimestamp.IsZero(), "it is being deleted, and nobody deleted it")
-	complain(isReady(p), "it isn't Ready: phase %s, generation %d, observed %d", p.Status.Phase, p.Generation, p.Status.ObservedGeneration)
+	complain(operator.IsReady(p), "it isn't Ready: phase %s, generation %d, observed %d", p.Status.Phase, p.Generation, p.Status.ObservedGeneration)
 	complain(len(folders) == 1, "it has %d folders of machines", len(folders))
 	complain(len(running) == 1, "it has %d processes", len(running))
 	if len(folders) != 1 || len(running) != 1 {

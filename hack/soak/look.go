@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
@@ -67,17 +66,11 @@ func readInputs(dir string) (in inputs, err error) {
 	return in, nil
 }
 
-// isReady reports whether the operator says so of the spec as it is now.
-func isReady(p *v1alpha1.Proxy) bool {
-	return p.DeletionTimestamp.IsZero() && p.Status.ObservedGeneration == p.Generation &&
-		meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady)
-}
-
 func (s *seen) summary() string {
 	ready, deleting, paused := 0, 0, 0
 	for i := range s.proxies {
 		p := &s.proxies[i]
-		if isReady(p) {
+		if operator.IsReady(p) {
 			ready++
 		}
 		if !p.DeletionTimestamp.IsZero() {

@@ -71,8 +71,7 @@ func (s *soak) play(ctx context.Context) (err error) {
 	if err := s.Manager.LaunchReady(ctx, probes()...); err != nil {
 		return err
 	}
-	stop := s.watchManager()
-	defer stop()
+	defer s.Manager.FailOnEnd(s.fail)()
 	if err := s.settled(ctx); err != nil {
 		return err
 	}
@@ -128,19 +127,6 @@ func (s *soak) killer(ctx context.Context) error {
 }
 
 func over(ctx context.Context) bool { return ctx.Err() != nil }
-
-// watchManager fails the soak when the manager ends by itself.
-func (s *soak) watchManager() (stop func()) {
-	stopped, running := make(chan struct{}), s.Manager.Child
-	go func() {
-		select {
-		case <-stopped:
-		case <-running.Done():
-			s.fail(running.How())
-		}
-	}()
-	return func() { close(stopped) }
-}
 
 // watch tells how it goes, and looks whether some Proxy has two machines.
 func (s *soak) watch(ctx context.Context) error {

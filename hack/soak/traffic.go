@@ -4,17 +4,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 const (
@@ -83,24 +81,12 @@ func (s *soak) visit(ctx context.Context, p *v1alpha1.Proxy, l login) error {
 
 // get asks the origin for a path that nobody else asks for.
 func (s *soak) get(ctx context.Context, p *v1alpha1.Proxy, l login) (status int, err error) {
-	at := &url.URL{Scheme: "http", Host: net.JoinHostPort(p.Status.IP, strconv.Itoa(int(p.Status.Port)))}
-	if l != (login{}) {
-		at.User = url.UserPassword(l.username, l.password)
-	}
 	ctx, cancel := context.WithTimeout(ctx, visitLimit)
 	defer cancel()
 	path := "/" + string(p.UID)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.origin.url+path, http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := (&http.Transport{Proxy: http.ProxyURL(at), DisableKeepAlives: true}).RoundTrip(req)
-	if err != nil {
-		return 0, err
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err == nil && resp.StatusCode == http.StatusOK && string(body) != path {
+	status, body, err := operator.Visitor{Username: l.username, Password: l.password}.Visit(ctx, operator.Endpoint(p), s.origin.url+path)
+	if err == nil && status == http.StatusOK && string(body) != path {
 		err = fmt.Errorf("the answer is %q", body)
 	}
-	return resp.StatusCode, err
+	return status, err
 }

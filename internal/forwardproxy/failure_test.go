@@ -21,23 +21,34 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/proxy-operator/proxy-operator/internal/forwardproxy"
+	"github.com/proxy-operator/proxy-operator/test/nameserver"
 )
 
 // resolver speaks to a real DNS server of the test's own, which knows one name.
 func resolver(t *testing.T, known string) *net.Resolver {
 	t.Helper()
-	address := startDNS(t, known)
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "udp", address)
-	}}
+	return nameserver.Resolver(t, knowing(known))
+}
+
+func knowing(known string) nameserver.Answer {
+	return func(name string, of dnsmessage.Type) (body dnsmessage.ResourceBody, code dnsmessage.RCode, silent bool) {
+		switch {
+		case strings.HasPrefix(name, "slow.test"): // whatever this machine's search domains add
+			silent = true
+		case name != known:
+			code = dnsmessage.RCodeNameError
+		case of == dnsmessage.TypeA:
+			body = &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}
+		}
+		return body, code, silent
+	}
 }
 
 // muteResolver asks the same server for what it doesn't answer, and soon gives
 // up: the resolver's own five seconds would go on after a test.
 func muteResolver(t *testing.T) *net.Resolver {
 	t.Helper()
-	address, err := net.ResolveUDPAddr("udp", startDNS(t, ""))
+	address, err := net.ResolveUDPAddr("udp", nameserver.Start(t, knowing("")))
 	require.NoError(t, err)
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		conn, err := net.DialUDP("udp", nil, address)
@@ -49,57 +60,6 @@ type impatient struct{ *net.UDPConn }
 
 func (c impatient) SetDeadline(time.Time) error {
 	return c.UDPConn.SetDeadline(clock.RealClock{}.Now().Add(50 * time.Millisecond))
-}
-
-func startDNS(t *testing.T, known string) (address string) {
-	t.Helper()
-	var lc net.ListenConfig
-	server, err := lc.ListenPacket(context.Background(), "udp", "127.0.0.1:0")
-	require.NoError(t, err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buf := make([]byte, 1500)
-		for {
-			n, from, err := server.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			if answer := answerDNS(buf[:n], known); answer != nil {
-				_, _ = server.WriteTo(answer, from)
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		require.NoError(t, server.Close())
-		<-done
-	})
-	return server.LocalAddr().String()
-}
-
-func answerDNS(query []byte, known string) []byte {
-	var m dnsmessage.Message
-	if m.Unpack(query) != nil || len(m.Questions) != 1 {
-		return nil
-	}
-	m.Response, m.Additionals = true, nil
-	q := m.Questions[0]
-	switch name := strings.TrimSuffix(q.Name.String(), "."); {
-	case strings.HasPrefix(name, "slow.test"): // whatever this machine's search domains add
-		return nil
-	case name != known:
-		m.RCode = dnsmessage.RCodeNameError
-	case q.Type == dnsmessage.TypeA:
-		m.Answers = []dnsmessage.Resource{{
-			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
-			Body:   &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},
-		}}
-	}
-	answer, err := m.Pack()
-	if err != nil {
-		return nil
-	}
-	return answer
 }
 
 // closedPort is a port of 127.0.0.1 on which nothing listens.

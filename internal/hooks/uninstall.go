@@ -23,7 +23,7 @@ import (
 const (
 	lookEvery = 2 * time.Second // a machine takes longer to go
 	pageSize  = 500
-	named     = 10 // of the Proxies that are left, so many are named
+	maxNamed  = 10 // of the Proxies that are left
 )
 
 // rollbackFirst is how values can be changed still. Helm refuses an upgrade of a release whose uninstallation has begun.
@@ -62,7 +62,7 @@ func (u *Uninstall) Run(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("the CRDs are about to go, and with them %s, whose machines nobody would remove: delete them while the operator runs, then uninstall again; "+
-		"or set crds.keep=true or uninstall.policy=Delete; %s", said(left), rollbackFirst)
+		"or set crds.keep=true or uninstall.policy=Delete; %s", describe(left), rollbackFirst)
 }
 
 // delete asks for the deletion of every Proxy, and waits until the operator has let the last one go. One that somebody makes
@@ -82,7 +82,7 @@ func (u *Uninstall) delete(ctx context.Context) error {
 			u.Log.Info("no Proxy is left")
 			return nil
 		case !u.Clock.Now().Before(deadline):
-			return u.late(left, err)
+			return u.timedOut(left, err)
 		case err != nil:
 			u.Log.Error(err, "trying again")
 		case len(left) != told:
@@ -96,12 +96,12 @@ func (u *Uninstall) delete(ctx context.Context) error {
 	}
 }
 
-func (u *Uninstall) late(left []v1alpha1.Proxy, err error) error {
+func (u *Uninstall) timedOut(left []v1alpha1.Proxy, err error) error {
 	if err != nil {
 		return fmt.Errorf("after %s: %w; the operator is still installed: try again", u.Timeout, err)
 	}
 	return fmt.Errorf("after %s these are left: %s. The operator is still installed. See what holds them (kubectl describe proxy), then uninstall again; "+
-		"or set uninstall.timeout to more, or uninstall.policy=Retain to leave them and their machines; %s", u.Timeout, said(left), rollbackFirst)
+		"or set uninstall.timeout to more, or uninstall.policy=Retain to leave them and their machines; %s", u.Timeout, describe(left), rollbackFirst)
 }
 
 // proxies lists those of the namespaces. Where there is no CRD there is none.
@@ -131,7 +131,7 @@ func (u *Uninstall) proxies(ctx context.Context) ([]v1alpha1.Proxy, error) {
 }
 
 func (u *Uninstall) deleteThese(ctx context.Context, proxies []v1alpha1.Proxy) error {
-	var errs []error
+	var first error // the others are most often of the same kind
 	for i := range proxies {
 		p := &proxies[i]
 		if !p.DeletionTimestamp.IsZero() {
@@ -139,22 +139,19 @@ func (u *Uninstall) deleteThese(ctx context.Context, proxies []v1alpha1.Proxy) e
 		}
 		// One that was made anew under the name is the next look's.
 		err := u.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			errs = append(errs, fmt.Errorf("delete Proxy %s: %w", client.ObjectKeyFromObject(p), err))
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && first == nil {
+			first = fmt.Errorf("delete Proxy %s: %w", client.ObjectKeyFromObject(p), err)
 		}
 	}
-	if len(errs) > 0 {
-		return errs[0] // the others are most often of the same kind
-	}
-	return nil
+	return first
 }
 
-// said names Proxies, with what may hold each.
-func said(proxies []v1alpha1.Proxy) string {
-	names := make([]string, 0, named)
+// describe names Proxies, with what may hold each.
+func describe(proxies []v1alpha1.Proxy) string {
+	names := make([]string, 0, maxNamed)
 	for i := range proxies {
-		if len(names) == named {
-			names = append(names, fmt.Sprintf("and %d more", len(proxies)-named))
+		if len(names) == maxNamed {
+			names = append(names, fmt.Sprintf("and %d more", len(proxies)-maxNamed))
 			break
 		}
 		name := client.ObjectKeyFromObject(&proxies[i]).String()

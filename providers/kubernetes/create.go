@@ -17,7 +17,7 @@ const opCreate = "create instance"
 // Create makes the pod, then its Secret, for which the kubelet waits. A repeat returns the pod of the first call, and makes
 // the Secret if it is missing. Where the Secret is refused the pod is taken back.
 func (p *Provider) Create(ctx context.Context, req providers.CreateRequest) (providers.Instance, error) {
-	if err := p.checkCaller(req); err != nil {
+	if err := req.Consistent(opCreate, p.account); err != nil {
 		return providers.Instance{}, err
 	}
 	if err := p.Check(req); err != nil {

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/proxy-operator/proxy-operator/providers"
 )
@@ -249,9 +248,7 @@ func TestANamespaceThatIsNotThere(t *testing.T) {
 }
 
 func TestAUserWithoutRightsIsDenied(t *testing.T) {
-	nobody, err := cluster.env.AddUser(envtest.User{Name: "nobody"}, nil)
-	require.NoError(t, err)
-	p := provider(t, func(o *Options) { o.Cluster = nobody.Config() })
+	p := provider(t, func(o *Options) { o.Cluster = as("nobody") })
 	ref := providers.Ref{Account: account, Path: home + "/" + request(t).Name}
 	_, createErr := p.Create(t.Context(), request(t))
 	_, getErr := p.Get(t.Context(), ref)
@@ -265,8 +262,6 @@ func TestAUserWithoutRightsIsDenied(t *testing.T) {
 // nobody was told which one. It still stops them: what it holds can't be called gone.
 func TestANamespaceThatRefusesIsNamed(t *testing.T) {
 	one, two := namespace(t, nil), namespace(t, nil)
-	user, err := cluster.env.AddUser(envtest.User{Name: "chosen-" + one}, cluster.config)
-	require.NoError(t, err)
 	grant := func(ns string) {
 		id := metav1.ObjectMeta{Name: "reader"}
 		_, err := cluster.admin.RbacV1().Roles(ns).Create(t.Context(), &rbacv1.Role{ObjectMeta: id, Rules: []rbacv1.PolicyRule{
@@ -280,7 +275,7 @@ func TestANamespaceThatRefusesIsNamed(t *testing.T) {
 		require.NoError(t, err)
 	}
 	watching := func(namespaces ...string) *Provider {
-		return provider(t, func(o *Options) { o.Cluster, o.Namespaces = user.Config(), namespaces })
+		return provider(t, func(o *Options) { o.Cluster, o.Namespaces = as("chosen-"+one), namespaces })
 	}
 	look := func(p *Provider) error {
 		_, err := p.ListByTag(t.Context(), providers.Selector{Installation: installation})

@@ -13,8 +13,8 @@
 package kubernetes
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -131,12 +131,7 @@ func (p *Provider) Check(req providers.CreateRequest) error {
 
 // checkLabels refuses what can't be a pod's label. Clouds take more.
 func checkLabels(labels map[string]string) error {
-	keys := make([]string, 0, len(labels))
-	for k := range labels {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys) // the same one is told of every time
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(labels)) { // the same one is told of every time
 		switch {
 		case k == labelManagedBy:
 			return providers.Unsupported("spec.labels", "write another key than "+k+", which is the operator's own on a pod")
@@ -145,22 +140,6 @@ func checkLabels(labels map[string]string) error {
 		case len(validation.IsValidLabelValue(labels[k])) > 0:
 			return providers.Unsupported("spec.labels", "write another value of "+k+": at most 63 letters, digits, hyphens, underscores and dots")
 		}
-	}
-	return nil
-}
-
-// checkCaller refuses requests that only a mistake in the operator can make.
-func (p *Provider) checkCaller(req providers.CreateRequest) error {
-	refused := func(text string) error {
-		return &providers.Error{Class: providers.Permanent, Op: opCreate, Err: errors.New(text)}
-	}
-	switch {
-	case req.Key.Account != p.account:
-		return refused("the key names another account: " + req.Key.Account)
-	case req.Name != req.Key.Name():
-		return refused("the name isn't the key's")
-	case !req.Tags.Complete():
-		return refused("the tags aren't complete")
 	}
 	return nil
 }

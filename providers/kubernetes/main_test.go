@@ -4,7 +4,6 @@ package kubernetes
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -18,10 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/proxy-operator/proxy-operator/providers"
+	"github.com/proxy-operator/proxy-operator/test/apiserver"
 )
 
 const (
@@ -36,40 +34,13 @@ const (
 
 // cluster is the API server that all tests of this package share, and the double of its kubelet.
 var cluster struct {
-	env    *envtest.Environment
 	config *rest.Config
 	admin  *kubernetes.Clientset
 }
 
-func TestMain(m *testing.M) { os.Exit(runWithAPIServer(m)) }
-
-func runWithAPIServer(m *testing.M) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: run make test, or export KUBEBUILDER_ASSETS=$(go run ./hack/cluster assets)")
-		return 1
-	}
-	log.SetLogger(logr.Discard())
-	cluster.env = &envtest.Environment{}
-	config, err := cluster.env.Start()
-	defer func() {
-		if err := cluster.env.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the API server:", err)
-		}
-	}()
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	if err == nil {
-		err = prepare(ctx, config)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start the API server:", err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(apiserver.Run(m, "../..", prepare)) }
 
 func prepare(ctx context.Context, config *rest.Config) (err error) {
-	config.QPS = -1
 	cluster.config = config
 	if cluster.admin, err = kubernetes.NewForConfig(config); err != nil {
 		return err
@@ -78,6 +49,13 @@ func prepare(ctx context.Context, config *rest.Config) (err error) {
 		return err
 	}
 	return startKubelet(ctx, cluster.admin)
+}
+
+// as is the configuration of a user who has no rights but those that a test grants.
+func as(user string) *rest.Config {
+	config := rest.CopyConfig(cluster.config)
+	config.Impersonate.UserName = user
+	return config
 }
 
 func makeNamespace(ctx context.Context, name string, labels map[string]string) error {

@@ -26,35 +26,15 @@ const (
 	annotationRecord = "crawl.proxy-operator.io/record"
 )
 
-// record is what an instance is made from and carries, with names of its own: other versions read what this one wrote.
+// record is what an instance is made from and carries.
 type record struct {
-	Account      string `json:"account"`
-	ManagedBy    string `json:"managedBy"`
-	Installation string `json:"installation"`
-	OwnerUID     string `json:"ownerUID"`
-	Namespace    string `json:"namespace"`
-	Name         string `json:"name"`
-	Incarnation  int64  `json:"incarnation"`
-	SpecHash     string `json:"specHash"`
-}
-
-func newRecord(account string, t providers.Tags) record {
-	return record{
-		Account: account, ManagedBy: t.ManagedBy, Installation: t.Installation, OwnerUID: t.OwnerUID,
-		Namespace: t.Namespace, Name: t.Name, Incarnation: t.Incarnation, SpecHash: t.SpecHash,
-	}
-}
-
-func (r record) tags() providers.Tags {
-	return providers.Tags{
-		ManagedBy: r.ManagedBy, Installation: r.Installation, OwnerUID: r.OwnerUID,
-		Namespace: r.Namespace, Name: r.Name, Incarnation: r.Incarnation, SpecHash: r.SpecHash,
-	}
+	Account string `json:"account"`
+	providers.Tags
 }
 
 // meta is the metadata of an instance's pod, and of its Secret.
 func meta(account string, req providers.CreateRequest) metav1.ObjectMeta {
-	raw, err := json.Marshal(newRecord(account, req.Tags))
+	raw, err := json.Marshal(record{account, req.Tags})
 	if err != nil {
 		raw = nil // strings and a number always marshal
 	}
@@ -86,10 +66,10 @@ func (p *Provider) tagsOf(o metav1.Object) (tags providers.Tags, ok bool) {
 		return providers.Tags{}, false
 	}
 	key := providers.Key{InstallationID: r.Installation, ProxyUID: r.OwnerUID, Incarnation: r.Incarnation, Account: p.account}
-	if r.Account != p.account || !r.tags().Complete() || o.GetName() != key.Name() || o.GetNamespace() != r.Namespace {
+	if r.Account != p.account || !r.Complete() || o.GetName() != key.Name() || o.GetNamespace() != r.Namespace {
 		return providers.Tags{}, false
 	}
-	return r.tags(), true
+	return r.Tags, true
 }
 
 // ref is the locator of the instance with that name.

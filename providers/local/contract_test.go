@@ -118,7 +118,11 @@ func (m *machine) count() int { return processesOf(m.t, m.dir) }
 func (m *machine) plant(zone, name string) func() bool {
 	req := request("somebody-else")
 	req.Key.Zone, req.Name = zone, name
-	inst, err := m.operator(account).Create(m.t.Context(), req)
+	p := m.operator(account)
+	pl := p.place(zone, name)
+	l, err := p.makeAndLock(m.t.Context(), pl)
+	require.NoError(m.t, err)
+	inst, err := p.createLocked(m.t.Context(), l, pl, req) // past Create, which takes no name but the key's
 	require.NoError(m.t, err)
 	pid, _, err := processlock.Holder(m.place(inst.Ref).lock())
 	require.NoError(m.t, err)

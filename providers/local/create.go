@@ -18,7 +18,7 @@ const opCreate = "create instance"
 // everybody can tell that it lives; that it serves is for Get to say. A repeat returns what the first call made, also
 // when its process has ended since, and starts a process only where a crash kept the first call from it.
 func (p *Provider) Create(ctx context.Context, req providers.CreateRequest) (providers.Instance, error) {
-	if err := p.checkCaller(req); err != nil {
+	if err := req.Consistent(opCreate, p.account); err != nil {
 		return providers.Instance{}, err
 	}
 	if err := p.Check(req); err != nil {
@@ -131,7 +131,7 @@ func (p *Provider) prepare(ctx context.Context, pl place, req providers.CreateRe
 	}
 	p.reached("inputs written")
 	r := record{
-		Account: p.account, Zone: pl.zone, Name: pl.name, Tags: tags(req.Tags), Labels: req.Labels,
+		Account: p.account, Zone: pl.zone, Name: pl.name, Tags: req.Tags, Labels: req.Labels,
 		Port: req.Port, Auth: req.Username != "", CreatedAt: p.opts.Clock.Now().UTC(),
 	}
 	return p.settle(ctx, pl, r, req.Port)

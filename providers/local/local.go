@@ -16,7 +16,6 @@
 package local
 
 import (
-	"errors"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -140,22 +139,6 @@ func (p *Provider) Check(req providers.CreateRequest) error {
 	}
 	if len(p.zones) > 0 && !slices.Contains(p.zones, req.Key.Zone) {
 		return providers.Unsupported("spec.location.zones", "use zones of this account: "+strings.Join(p.zones, ", "))
-	}
-	return nil
-}
-
-// checkCaller refuses requests that only a mistake in the operator can make.
-func (p *Provider) checkCaller(req providers.CreateRequest) error {
-	refused := func(text string) error {
-		return &providers.Error{Class: providers.Permanent, Op: opCreate, Err: errors.New(text)}
-	}
-	switch {
-	case req.Key.Account != p.account:
-		return refused("the key names another account: " + req.Key.Account)
-	case !instanceName.MatchString(req.Name):
-		return refused("the name isn't one that Key.Name makes")
-	case !req.Tags.Complete():
-		return refused("the tags aren't complete")
 	}
 	return nil
 }

@@ -185,7 +185,7 @@ func serving(pl place, pid int) bool {
 func (p *Provider) instance(pl place, r record, s providers.InstanceState) providers.Instance {
 	return providers.Instance{
 		Ref: p.ref(pl), Name: r.Name, Zone: r.Zone, State: s, IP: r.Address, Port: r.Port,
-		Tags: providers.Tags(r.Tags), CreatedAt: r.CreatedAt,
+		Tags: r.Tags, CreatedAt: r.CreatedAt,
 	}
 }
 

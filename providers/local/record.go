@@ -22,7 +22,7 @@ type record struct {
 	Account string            `json:"account"`
 	Zone    string            `json:"zone,omitempty"`
 	Name    string            `json:"name"`
-	Tags    tags              `json:"tags"`
+	Tags    providers.Tags    `json:"tags"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	Address string            `json:"address"`
 	Port    int32             `json:"port"`
@@ -31,17 +31,6 @@ type record struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// DeletingSince is set once Delete was accepted.
 	DeletingSince time.Time `json:"deletingSince,omitzero"`
-}
-
-// tags is providers.Tags with names of its own on disk.
-type tags struct {
-	ManagedBy    string `json:"managedBy"`
-	Installation string `json:"installation"`
-	OwnerUID     string `json:"ownerUID"`
-	Namespace    string `json:"namespace"`
-	Name         string `json:"name"`
-	Incarnation  int64  `json:"incarnation"`
-	SpecHash     string `json:"specHash"`
 }
 
 // recordLimit is far above the size of any record.
@@ -62,7 +51,7 @@ func (r record) of(t providers.Tags) bool {
 
 func (r record) complete(pl place) bool {
 	return r.Name == pl.name && r.Zone == pl.zone && r.Account != "" && r.Address != "" && r.Port > 0 &&
-		providers.Tags(r.Tags).Complete()
+		r.Tags.Complete()
 }
 
 // readRecord returns the record of a place: errNoRecord where the directory has none, fs.ErrNotExist where there is no

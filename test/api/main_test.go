@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(apiserver.Run(m, filepath.Join("..", ".."), connect))
 }
 
-func connect(config *rest.Config) error {
+func connect(_ context.Context, config *rest.Config) error {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return err

@@ -4,9 +4,7 @@ package chart_test
 
 import (
 	"context"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,14 +13,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/proxy-operator/proxy-operator/test/apiserver"
 )
 
 // jobs is a test double of the Job controller and of a kubelet: it runs the binary with the arguments of each Job and each pod of a
@@ -137,22 +134,11 @@ func finishJob(ctx context.Context, job *batchv1.Job, ok bool) error {
 
 // kubeconfigOf is that of a ServiceAccount, with the token that a kubelet would mount.
 func kubeconfigOf(ctx context.Context, namespace, name string) (string, error) {
-	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	var token authenticationv1.TokenRequest
-	if err := cluster.admin.SubResource("token").Create(ctx, sa, &token); err != nil {
-		return "", err
-	}
-	c := clientcmdapi.NewConfig()
-	c.Clusters["test"] = &clientcmdapi.Cluster{Server: cluster.config.Host, CertificateAuthorityData: cluster.config.CAData}
-	c.AuthInfos["pod"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "pod"}
-	c.CurrentContext = "test"
-	dir, err := os.MkdirTemp(cluster.dir, "pod-")
+	token, err := apiserver.Token(ctx, cluster.admin, namespace, name)
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(dir, "kubeconfig")
-	return file, clientcmd.WriteToFile(*c, file)
+	return apiserver.WriteKubeconfig(cluster.dir, cluster.config, token)
 }
 
 func (j *jobs) requireSucceeded() {

@@ -79,7 +79,7 @@ func TestApplyingAgainChangesNothing(t *testing.T) {
 		require.Equal(t, first[i].GetResourceVersion(), again[i].GetResourceVersion(), "helm upgrade changed %s", id(first[i]))
 	}
 	apply := func() (versions []string) {
-		for _, o := range objects(t, mustTemplate(t, r, v)) {
+		for _, o := range objects(t, manifestFor(t, r, v)) {
 			require.NoError(t, cluster.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("argocd"), client.ForceOwnership), id(o))
 			live := &unstructured.Unstructured{}
 			live.SetGroupVersionKind(o.GroupVersionKind())
@@ -91,8 +91,8 @@ func TestApplyingAgainChangesNothing(t *testing.T) {
 	require.Equal(t, apply(), apply(), "server-side apply changed something the second time")
 }
 
-// mustTemplate renders for the namespace and name of the release.
-func mustTemplate(t *testing.T, r *installed, v values) string {
+// manifestFor renders for the namespace and name of the release.
+func manifestFor(t *testing.T, r *installed, v values) string {
 	t.Helper()
 	a := action.NewInstall(r.configuration())
 	a.DryRunOption, a.DryRun, a.ReleaseName, a.Namespace, a.Replace = "server", true, r.name, r.ns, true

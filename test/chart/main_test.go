@@ -13,12 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -27,9 +25,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
+	"github.com/proxy-operator/proxy-operator/test/apiserver"
 )
 
 const (
@@ -47,43 +46,26 @@ var cluster struct {
 	kubeconfig string // of an administrator
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: run make test, or export KUBEBUILDER_ASSETS=$(go run ./hack/cluster assets)")
-		return 1
-	}
-	log.SetLogger(logr.Discard())
-	env := &envtest.Environment{
-		CRDDirectoryPaths: []string{filepath.Join("testdata", "monitoring.yaml")}, ErrorIfCRDPathMissing: true,
-		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience,
-	}
-	if err := prepare(env); err != nil {
-		fmt.Fprintln(os.Stderr, "prepare the tests:", err)
-		code = 1
-	} else {
-		code = m.Run()
-	}
-	if err := errors.Join(env.Stop(), os.RemoveAll(cluster.dir)); err != nil {
+func TestMain(m *testing.M) {
+	code := apiserver.Run(m, root, prepare, func(env *envtest.Environment) {
+		env.CRDDirectoryPaths = []string{filepath.Join("testdata", "monitoring.yaml")} // the chart brings ours
+	})
+	if err := os.RemoveAll(cluster.dir); err != nil {
 		fmt.Fprintln(os.Stderr, "tidy up after the tests:", err)
 		code = 1
 	}
-	return code
+	os.Exit(code)
 }
 
-func prepare(env *envtest.Environment) (err error) {
+func prepare(ctx context.Context, config *rest.Config) (err error) {
+	cluster.config = config
 	if cluster.dir, err = os.MkdirTemp("", "chart-test-"); err != nil {
 		return err
 	}
 	cluster.binary = filepath.Join(cluster.dir, "proxy-operator")
-	if out, err := exec.Command("go", "build", "-o", cluster.binary, root+"/cmd").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the binary: %w\n%s", err, out)
+	if err := operator.Build(ctx, root, cluster.binary); err != nil {
+		return err
 	}
-	if cluster.config, err = env.Start(); err != nil {
-		return fmt.Errorf("start the API server: %w", err)
-	}
-	cluster.config.QPS = -1
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
 		return err
@@ -91,16 +73,8 @@ func prepare(env *envtest.Environment) (err error) {
 	if cluster.admin, err = client.New(cluster.config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	user, err := env.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, cluster.config)
-	if err != nil {
-		return err
-	}
-	raw, err := user.KubeConfig()
-	if err != nil {
-		return err
-	}
-	cluster.kubeconfig = filepath.Join(cluster.dir, "kubeconfig")
-	return os.WriteFile(cluster.kubeconfig, raw, 0o600)
+	cluster.kubeconfig, err = apiserver.WriteKubeconfig(cluster.dir, config, "")
+	return err
 }
 
 // eventually waits until cond passes.

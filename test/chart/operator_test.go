@@ -58,7 +58,6 @@ func (w *world) machines() int {
 type process struct {
 	*child.Child
 	t       *testing.T
-	log     string
 	removed bool // its release may be gone
 }
 
@@ -89,11 +88,11 @@ func (w *world) startWith(r *installed, config string) *process {
 	out, err := os.CreateTemp(w.dir, "manager-*.log")
 	require.NoError(w.t, err)
 	require.NoError(w.t, out.Close())
-	p := &process{t: w.t, log: out.Name()}
+	p := &process{t: w.t}
 	r.operator = p
 	args := slices.DeleteFunc(slices.Clone(pod.Containers[0].Args), func(a string) bool { return strings.HasPrefix(a, "--health-deny-cidr") })
 	p.Child, err = child.Start(child.Command{
-		Name: "the operator", Path: cluster.binary, Log: p.log, Env: []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH")},
+		Name: "the operator", Path: cluster.binary, Log: out.Name(), Env: []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH")},
 		Args: append(args,
 			"--kubeconfig="+kubeconfig, "--config="+config,
 			"--leader-election-namespace="+r.ns, "--operator-namespace="+r.ns, // a pod knows its own
@@ -120,17 +119,13 @@ func (p *process) stop() {
 	if !p.removed {
 		p.requireAllowed()
 	}
-	raw, err := os.ReadFile(p.log)
-	require.NoError(p.t, err)
-	assert.Zero(p.t, p.ExitCode(), "%s", raw)
+	assert.Zero(p.t, p.ExitCode(), "%s", p.Output())
 }
 
 // requireAllowed looks that the rights of the chart have sufficed so far.
 func (p *process) requireAllowed() {
 	p.t.Helper()
-	raw, err := os.ReadFile(p.log)
-	require.NoError(p.t, err)
-	for line := range strings.Lines(string(raw)) {
+	for line := range strings.Lines(p.Output()) {
 		require.NotContains(p.t, line, "forbidden")
 	}
 }

@@ -110,7 +110,6 @@ func TestAfterAForcedRemovalANewInstallationFinishes(t *testing.T) {
 	})
 }
 
-// Without the operator nobody would let the Proxies go: that is said, not waited out.
 func TestTheJobHasNoMoreRightsThanItNeeds(t *testing.T) {
 	for policy, verbs := range map[string][]string{"Delete": {"list", "delete"}, "Retain": {"list"}} {
 		all := render(t, values{"uninstall": values{"policy": policy}, "crds": values{"keep": false}})

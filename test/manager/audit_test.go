@@ -14,16 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// auditPolicy has the API server write down all that ServiceAccounts ask for, with what they send.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: Request
-  userGroups: [system:serviceaccounts]
-- level: None
-`
-
 // request is one that a manager sent, as the API server saw it.
 type request struct {
 	Verb       string `json:"verb"`
@@ -53,14 +43,10 @@ func (r request) right() right {
 	return right{r.Object.APIGroup, resource, r.Verb}
 }
 
-func auditTo(env *envtest.Environment) error {
-	policy := filepath.Join(cluster.dir, "audit-policy.yaml")
-	cluster.auditLog = filepath.Join(cluster.dir, "audit.log")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		return err
-	}
+// audited has the API server write down what ServiceAccounts ask for.
+func audited(env *envtest.Environment) {
+	policy := filepath.Join("testdata", "audit-policy.yaml")
 	env.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", cluster.auditLog)
-	return nil
 }
 
 // requestsOf lists what a user has asked of the API server so far.

@@ -40,7 +40,7 @@ func TestAManagerThatIsKilledAgainAndAgainLeavesOneProcessPerProxy(t *testing.T)
 			m.awaitReady()
 		}
 		<-time.After(time.Duration(dice.IntN(2500)) * time.Millisecond)
-		require.False(t, m.Ended(), m.log())
+		require.False(t, m.Ended(), m.Output())
 		m.kill()
 	}
 	stop()

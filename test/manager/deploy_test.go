@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -16,15 +15,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/proxy-operator/proxy-operator/test/apiserver"
 )
 
 // deployment is what `make deploy` would apply of an overlay.
@@ -81,11 +79,11 @@ func (d *deployment) apply(ctx context.Context) error {
 			return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
-	token, err := token(ctx, d.namespace(), d.manager.Spec.Template.Spec.ServiceAccountName)
+	token, err := apiserver.Token(ctx, cluster.admin, d.namespace(), d.manager.Spec.Template.Spec.ServiceAccountName)
 	if err != nil {
 		return err
 	}
-	d.kubeconfig, err = writeKubeconfig(token)
+	d.kubeconfig, err = apiserver.WriteKubeconfig(cluster.dir, cluster.config, token)
 	return err
 }
 
@@ -164,34 +162,11 @@ func rightsOf(rules []rbacv1.PolicyRule) []right {
 	return all
 }
 
-// token is what the kubelet would mount into a pod.
-func token(ctx context.Context, namespace, serviceAccount string) (string, error) {
-	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceAccount}}
-	var tr authenticationv1.TokenRequest
-	if err := cluster.admin.SubResource("token").Create(ctx, sa, &tr); err != nil {
-		return "", fmt.Errorf("request a token of %s: %w", serviceAccount, err)
-	}
-	return tr.Status.Token, nil
-}
-
-func writeKubeconfig(token string) (string, error) {
-	c := clientcmdapi.NewConfig()
-	c.Clusters["test"] = &clientcmdapi.Cluster{Server: cluster.config.Host, CertificateAuthorityData: cluster.config.CAData}
-	c.AuthInfos["manager"] = &clientcmdapi.AuthInfo{Token: token}
-	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "manager"}
-	c.CurrentContext = "test"
-	f, err := os.CreateTemp(cluster.dir, "kubeconfig-")
-	if err != nil {
-		return "", err
-	}
-	return f.Name(), errors.Join(f.Close(), clientcmd.WriteToFile(*c, f.Name()))
-}
-
 // serviceAccount makes one in the namespace and returns its token.
 func serviceAccount(t *testing.T, namespace, name string) string {
 	t.Helper()
 	require.NoError(t, cluster.admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
-	tok, err := token(t.Context(), namespace, name)
+	token, err := apiserver.Token(t.Context(), cluster.admin, namespace, name)
 	require.NoError(t, err)
-	return tok
+	return token
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/test/apiserver"
 )
 
 func TestProbes(t *testing.T) {
@@ -24,7 +25,7 @@ func TestProbes(t *testing.T) {
 	m := f.launch("--metrics-bind-address=0")
 	m.lenient = true
 	m.eventually(func(c *assert.CollectT) {
-		require.False(c, m.Ended(), m.log())
+		require.False(c, m.Ended(), m.Output())
 		status, body := get(t.Context(), "http://"+m.probes+"/healthz", "")
 		require.Equal(c, http.StatusOK, status, body)
 	})
@@ -32,7 +33,7 @@ func TestProbes(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, status, "it can't see Proxies: %s", body)
 	grantProxies(t, f)
 	m.awaitReady()
-	require.False(t, m.Ended(), m.log())
+	require.False(t, m.Ended(), m.Output())
 	status, _ = get(t.Context(), "http://"+m.probes+"/healthz", "")
 	require.Equal(t, http.StatusOK, status)
 	f.create("external", external("192.0.2.1", 3128, ""))
@@ -48,15 +49,15 @@ func TestAManagerThatSeesNothingEndsWhenItIsAskedTo(t *testing.T) {
 	bindNothing(t, f)
 	m := f.launch()
 	m.lenient, m.killed = true, true // the exit code is looked at below
-	m.eventually(func(c *assert.CollectT) { require.Contains(c, m.log(), "forbidden") })
+	m.eventually(func(c *assert.CollectT) { require.Contains(c, m.Output(), "forbidden") })
 	start := time.Now()
 	require.NoError(t, m.Signal(syscall.SIGTERM))
 	m.wait()
 	require.Less(t, time.Since(start), 29*time.Second)
 	if m.ExitCode() != 0 {
 		require.Equal(t, 1, m.ExitCode())
-		require.Contains(t, tail([]byte(m.log()), 1), "did not stop within")
-		require.Contains(t, tail([]byte(m.log()), 1), "The operator may not list the Proxies of namespace "+f.ns+": ")
+		require.Contains(t, m.LastLines(1), "did not stop within")
+		require.Contains(t, m.LastLines(1), "The operator may not list the Proxies of namespace "+f.ns+": ")
 	}
 }
 
@@ -71,10 +72,10 @@ func TestAManagerNamesTheWatchedNamespaceThatRefuses(t *testing.T) {
 	m := f.launch("--metrics-bind-address=0")
 	m.lenient, m.killed = true, true
 	const says = `The operator may not list the Proxies of namespace missing-`
-	m.eventually(func(c *assert.CollectT) { require.Contains(c, m.log(), says+f.ns+": ") })
-	require.Equal(t, 1, strings.Count(m.log(), says), "once, and of the other namespace nothing")
-	require.Contains(t, m.log(), "take missing-"+f.ns+" out of --watch-namespaces. The manager waits for it, and works on nothing until then.")
-	require.NotContains(t, m.log(), "of namespace "+f.ns+": its Role")
+	m.eventually(func(c *assert.CollectT) { require.Contains(c, m.Output(), says+f.ns+": ") })
+	require.Equal(t, 1, strings.Count(m.Output(), says), "once, and of the other namespace nothing")
+	require.Contains(t, m.Output(), "take missing-"+f.ns+" out of --watch-namespaces. The manager waits for it, and works on nothing until then.")
+	require.NotContains(t, m.Output(), "of namespace "+f.ns+": its Role")
 	status, body := get(t.Context(), "http://"+m.probes+"/readyz", "")
 	require.NotEqual(t, http.StatusOK, status, body)
 	f.watch = []string{f.ns} // dissolve looks there
@@ -84,7 +85,7 @@ func TestAManagerNamesTheWatchedNamespaceThatRefuses(t *testing.T) {
 func bindNothing(t *testing.T, f *fleet) {
 	t.Helper()
 	tok := serviceAccount(t, f.ns, "unbound")
-	kubeconfig, err := writeKubeconfig(tok)
+	kubeconfig, err := apiserver.WriteKubeconfig(cluster.dir, cluster.config, tok)
 	require.NoError(t, err)
 	f.kubeconfig = kubeconfig
 	allow(t, f, "kube-system", f.ns+"-cluster", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}})

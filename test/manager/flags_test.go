@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/proxy-operator/proxy-operator/hack/child"
 )
 
 // A mistake in a flag or file ends the manager with exit code 1 and one line that names the flag or the field and, where
@@ -91,7 +93,7 @@ func TestAMistakeEndsTheManagerWithOneLine(t *testing.T) {
 			require.NotContains(t, stderr, "goroutine")
 			require.NotContains(t, stderr, "stacktrace")
 			if c.late {
-				stderr = tail([]byte(stderr), 1) + "\n"
+				stderr = child.Tail(stderr, 1) + "\n"
 			}
 			require.Equal(t, 1, strings.Count(stderr, "\n"), "lines:\n%s", stderr)
 			require.True(t, strings.HasPrefix(stderr, "Error: "), stderr)

@@ -28,7 +28,7 @@ func holder(t require.TestingT, f *fleet) string {
 }
 
 // works reports whether the manager has begun to work.
-func works(m *manager) bool { return strings.Contains(m.log(), "Starting workers") }
+func works(m *manager) bool { return strings.Contains(m.Output(), "Starting workers") }
 
 func TestOneOfTwoManagersWorksAndTheOtherTakesOverAtOnce(t *testing.T) {
 	t.Parallel()

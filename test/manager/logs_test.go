@@ -35,7 +35,7 @@ func TestEveryLineOfTheLogIsJSON(t *testing.T) {
 		require.NotEqual(t, http.StatusOK, status, url)
 	}
 	second := f.start("--leader-elect")
-	require.NotEmpty(t, second.log())
+	require.NotEmpty(t, second.Output())
 	m.interrupt()
 	for _, m := range f.managers {
 		parsed, other := m.lines()

@@ -27,7 +27,6 @@ import (
 type manager struct {
 	*child.Child
 	t       *testing.T
-	logFile string
 	probes  string // addresses
 	metrics string
 	judge   string
@@ -41,12 +40,12 @@ func (f *fleet) start(args ...string) *manager {
 	m := f.launch(args...)
 	for range 2 { // somebody may take a free port before the manager listens on it
 		m.awaitReady()
-		if !m.Ended() || !strings.Contains(m.log(), "address already in use") {
+		if !m.Ended() || !strings.Contains(m.Output(), "address already in use") {
 			break
 		}
 		m = f.launch(args...)
 	}
-	require.False(f.t, m.Ended(), "the manager ended:\n%s", tail([]byte(m.log()), 20))
+	require.False(f.t, m.Ended(), "the manager ended:\n%s", m.LastLines(20))
 	return m
 }
 
@@ -67,10 +66,9 @@ func (f *fleet) launch(args ...string) *manager {
 	m := &manager{t: f.t, probes: freeAddress(f.t), metrics: freeAddress(f.t), judge: freeAddress(f.t)}
 	out, err := os.CreateTemp(f.dir, "manager-*.log")
 	require.NoError(f.t, err)
-	m.logFile = out.Name()
 	require.NoError(f.t, out.Close())
 	m.Child, err = child.Start(child.Command{
-		Name: "the manager", Path: cluster.binary, Args: append(f.args(m), args...), Log: m.logFile,
+		Name: "the manager", Path: cluster.binary, Args: append(f.args(m), args...), Log: out.Name(),
 		Env: []string{"HOME=" + filepath.Join(f.dir, "home"), "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"},
 	})
 	require.NoError(f.t, err)
@@ -85,9 +83,9 @@ func (m *manager) finish() {
 		require.NoError(m.t, m.Signal(syscall.SIGTERM))
 		m.wait()
 	}
-	text := m.log()
+	text := m.Output()
 	if !m.killed {
-		assert.Zero(m.t, m.ExitCode(), "exit code of the manager; the end of its log:\n%s", tail([]byte(text), 5))
+		assert.Zero(m.t, m.ExitCode(), "exit code of the manager; the end of its log:\n%s", child.Tail(text, 5))
 	}
 	for _, bad := range []string{"DATA RACE", "panic", "goroutine "} {
 		assert.NotContains(m.t, text, bad)
@@ -96,7 +94,7 @@ func (m *manager) finish() {
 		assert.NotContains(m.t, text, "forbidden")
 	}
 	if m.t.Failed() {
-		m.t.Logf("the end of a manager's log:\n%s", tail([]byte(text), 300))
+		m.t.Logf("the end of a manager's log:\n%s", child.Tail(text, 300))
 	}
 }
 
@@ -105,7 +103,7 @@ func (m *manager) wait() {
 	select {
 	case <-m.Done():
 	case <-time.After(patience):
-		m.t.Errorf("the manager doesn't end; the end of its log:\n%s", tail([]byte(m.log()), 20))
+		m.t.Errorf("the manager doesn't end; the end of its log:\n%s", m.LastLines(20))
 		require.NoError(m.t, m.Kill())
 	}
 }
@@ -129,15 +127,9 @@ func ignoreGone(err error) error {
 	return err
 }
 
-func (m *manager) log() string {
-	raw, err := os.ReadFile(m.logFile)
-	require.NoError(m.t, err)
-	return string(raw)
-}
-
 // lines returns the log's lines as JSON, and those that are none.
 func (m *manager) lines() (parsed []map[string]any, other []string) {
-	for line := range strings.Lines(m.log()) {
+	for line := range strings.Lines(m.Output()) {
 		var l map[string]any
 		if json.Unmarshal([]byte(line), &l) == nil {
 			parsed = append(parsed, l)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -132,7 +133,7 @@ func (f *fleet) requireSecretsKept(ctx context.Context) {
 	}
 	shown := map[string]string{}
 	for _, m := range f.managers {
-		shown["log "+m.logFile] = m.log()
+		shown[fmt.Sprintf("log of process %d", m.PID)] = m.Output()
 	}
 	var proxies v1alpha1.ProxyList
 	var events eventsv1.EventList

@@ -6,21 +6,18 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/operator"
 )
 
 // origin is the web site that the proxies are used for, by HTTP and by HTTPS.
@@ -63,35 +60,15 @@ type login struct{ username, password string }
 // visit asks the origin for a path through a proxy: HTTP by absolute form, HTTPS by CONNECT. status is the origin's, or
 // that of the proxy where it refuses.
 func visit(ctx context.Context, p *v1alpha1.Proxy, l login, scheme string) (status int, err error) {
-	at := &url.URL{Scheme: "http", Host: net.JoinHostPort(p.Status.IP, strconv.Itoa(int(p.Status.Port)))}
-	if l != (login{}) {
-		at.User = url.UserPassword(l.username, l.password)
-	}
-	transport := &http.Transport{
-		Proxy:             http.ProxyURL(at),
-		TLSClientConfig:   &tls.Config{RootCAs: cluster.origin.roots, MinVersion: tls.VersionTLS12},
-		DisableKeepAlives: true,
-		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, connect *http.Response) error {
-			status = connect.StatusCode // of a refused CONNECT the client gets no more than an error
-			return nil
-		},
-	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	path := "/" + p.Name
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cluster.origin.url(scheme)+path, nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return status, err
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err == nil && resp.StatusCode == http.StatusOK && string(body) != scheme+" "+path {
+	v := operator.Visitor{Username: l.username, Password: l.password, Roots: cluster.origin.roots}
+	status, body, err := v.Visit(ctx, operator.Endpoint(p), cluster.origin.url(scheme)+path)
+	if err == nil && status == http.StatusOK && string(body) != scheme+" "+path {
 		err = fmt.Errorf("the answer is %q", body)
 	}
-	return resp.StatusCode, err
+	return status, err
 }
 
 // requireTraffic checks that the proxy carries a request of each scheme for a client with this login.

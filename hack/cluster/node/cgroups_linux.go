@@ -149,8 +149,8 @@ func enableControllers(dir string) error {
 	return nil
 }
 
-// join puts a process into the node's cgroups.
-func join(groups []hierarchy, pid int) error {
+// enterCgroups puts a process into the node's cgroups.
+func enterCgroups(groups []hierarchy, pid int) error {
 	for _, g := range groups {
 		if err := os.WriteFile(filepath.Join(g.Dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o600); err != nil {
 			return fmt.Errorf("enter cgroup: %w", err)

@@ -29,7 +29,7 @@ func (n *Node) Command(ctx context.Context, args ...string) *exec.Cmd {
 	if err != nil {
 		dir = "/"
 	}
-	pid, err := n.home.init()
+	pid, err := n.home.firstPID()
 	cmd := exec.CommandContext(ctx, n.binary, append([]string{stageEnter, strconv.Itoa(pid), n.binary, dir}, args...)...)
 	if err != nil {
 		cmd.Err = err

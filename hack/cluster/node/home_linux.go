@@ -25,7 +25,7 @@ const (
 
 	ownerLock   = "owner.lock"   // held by the program that started the node
 	janitorLock = "janitor.lock" // held by who cleans up
-	initPID     = "init.pid"     // the first process inside, as the machine numbers it
+	initPID     = "init.pid"
 	settings    = "settings.json"
 	cgroupList  = "cgroups.json"
 	kubeconfig  = "kubeconfig"
@@ -80,7 +80,8 @@ func (h home) load(name string, into any) error {
 	return nil
 }
 
-func (h home) init() (int, error) {
+// firstPID is the first process inside, as the machine numbers it.
+func (h home) firstPID() (int, error) {
 	text, err := os.ReadFile(h.join(initPID))
 	if err != nil {
 		return 0, fmt.Errorf("find the node: %w", err)

@@ -148,7 +148,7 @@ func mountV2() error {
 	if err := os.Mkdir(own.Dir, 0o750); err != nil {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
-	if err := join([]hierarchy{own}, os.Getpid()); err != nil {
+	if err := enterCgroups([]hierarchy{own}, os.Getpid()); err != nil {
 		return err
 	}
 	return enableControllers(cgroupRoot)

@@ -20,9 +20,9 @@ const (
 	device      = "node0"
 )
 
-// connect makes the node's network. There is no default route: what is neither a pod nor a Service can't be reached, and
+// makeNetwork makes the node's network. There is no default route: what is neither a pod nor a Service can't be reached, and
 // says so at once. The route to Services leads nowhere; kube-proxy's rules send what takes it to a pod.
-func connect() error {
+func makeNetwork() error {
 	for _, args := range []string{
 		"link set lo up",
 		"link add " + device + " type veth peer name " + device + "-peer", // a pair within: the address needs a device

@@ -145,7 +145,7 @@ func (n *Node) start(ctx context.Context, log io.Writer) error {
 	}
 	defer func() { _ = reports.Close() }()
 	pid := n.first.Process.Pid
-	if err := errors.Join(join(groups, pid), os.WriteFile(n.home.join(initPID), []byte(strconv.Itoa(pid)), 0o600)); err != nil {
+	if err := errors.Join(enterCgroups(groups, pid), os.WriteFile(n.home.join(initPID), []byte(strconv.Itoa(pid)), 0o600)); err != nil {
 		return err
 	}
 	if err := goOn.Close(); err != nil {

@@ -103,7 +103,7 @@ func initialize(h home) error {
 	if err := h.load(settings, &c); err != nil {
 		return err
 	}
-	if err := errors.Join(furnish(c), connect()); err != nil {
+	if err := errors.Join(furnish(c), makeNetwork()); err != nil {
 		return err
 	}
 	self, err := os.Executable()

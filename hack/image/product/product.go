@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// MaxCompressed is how many bytes a node may have to fetch at most.
-	MaxCompressed = 30 << 20
+	// maxCompressed is how many bytes a node may have to fetch at most.
+	maxCompressed = 30 << 20
 	// User is nobody on any system. It is a number, as the kubelet can't check runAsNonRoot against a name.
 	User = "65532:65532"
 
@@ -49,8 +49,8 @@ type Options struct {
 	Out string
 }
 
-// Labels are those of the image and of the Dockerfile.
-func Labels(version string) map[string]string {
+// labels are those of the image and of the Dockerfile.
+func labels(version string) map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.title":       title,
 		"org.opencontainers.image.description": "Runs fleets of forward proxies from Proxy objects in Kubernetes",
@@ -60,8 +60,8 @@ func Labels(version string) map[string]string {
 	}
 }
 
-// Entrypoint is the binary; a subcommand follows.
-func Entrypoint() []string { return []string{"/" + binary} }
+// entrypoint is the binary; a subcommand follows.
+func entrypoint() []string { return []string{"/" + binary} }
 
 // Build builds the image. A file that is there already is replaced once the new one is whole.
 func Build(ctx context.Context, o Options) (oci.Written, error) {
@@ -82,7 +82,7 @@ func Build(ctx context.Context, o Options) (oci.Written, error) {
 			return oci.Written{}, err
 		}
 		images = append(images, oci.Image{
-			OS: system, Architecture: arch, User: User, Entrypoint: Entrypoint(), Labels: Labels(o.Version),
+			OS: system, Architecture: arch, User: User, Entrypoint: entrypoint(), Labels: labels(o.Version),
 			Files: []oci.File{{Path: binary, Mode: 0o755, Data: data}},
 		})
 	}
@@ -97,8 +97,8 @@ func Save(out, name string, images ...oci.Image) (oci.Written, error) {
 		return done, err
 	}
 	for i, size := range done.Compressed {
-		if size > MaxCompressed {
-			return done, fmt.Errorf("image %s for %s: %d bytes compressed, more than %d", name, images[i].Architecture, size, MaxCompressed)
+		if size > maxCompressed {
+			return done, fmt.Errorf("image %s for %s: %d bytes compressed, more than %d", name, images[i].Architecture, size, maxCompressed)
 		}
 	}
 	partial := out + ".partial"

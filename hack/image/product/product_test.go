@@ -65,7 +65,7 @@ func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 }
 
 func TestAnImageThatIsTooLargeIsNotWritten(t *testing.T) {
-	data := make([]byte, MaxCompressed+1)
+	data := make([]byte, maxCompressed+1)
 	_, err := rand.Read(data) // can't be compressed
 	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "image.tar")
@@ -80,14 +80,14 @@ func TestTheDockerfileSaysTheSame(t *testing.T) {
 	require.NoError(t, err)
 	file := string(text)
 	require.Contains(t, file, "\nUSER "+User+"\n")
-	require.Contains(t, file, "\nENTRYPOINT [\""+Entrypoint()[0]+"\"]\n")
+	require.Contains(t, file, "\nENTRYPOINT [\""+entrypoint()[0]+"\"]\n")
 	require.Contains(t, file, "CGO_ENABLED=0")
 	require.Contains(t, file, `go build -trimpath -ldflags="-s -w -X main.version=${VERSION}"`)
-	labels := map[string]string{}
+	found := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^(?:LABEL|) +(org\.opencontainers\S+?)="([^"]*)"`).FindAllStringSubmatch(file, -1) {
-		labels[m[1]] = m[2]
+		found[m[1]] = m[2]
 	}
-	require.Equal(t, Labels("${VERSION}"), labels)
+	require.Equal(t, labels("${VERSION}"), found)
 	require.Equal(t, 1, strings.Count(file[strings.Index(file, "FROM scratch"):], "\nCOPY "), "the binary is all that is in it")
 }
 

@@ -18,62 +18,26 @@ import (
 
 	"github.com/proxy-operator/proxy-operator/internal/forwardproxy"
 	"github.com/proxy-operator/proxy-operator/internal/health/probe"
+	"github.com/proxy-operator/proxy-operator/test/nameserver"
 )
 
-// resolver knows names under .test: loop and localproxy are 127.0.0.1, wide is
+// resolver knows names under .test: loop is 127.0.0.1, wide is
 // ::ffff:127.0.0.1, sick makes the server fail, others are unknown.
 func resolver(tb testing.TB) *net.Resolver {
 	tb.Helper()
-	server, err := new(net.ListenConfig).ListenPacket(context.Background(), "udp", "127.0.0.1:0")
-	require.NoError(tb, err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buf := make([]byte, 1500)
-		for {
-			n, from, err := server.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			_, _ = server.WriteTo(answerDNS(buf[:n]), from)
+	return nameserver.Resolver(tb, func(name string, of dnsmessage.Type) (body dnsmessage.ResourceBody, code dnsmessage.RCode, silent bool) {
+		switch {
+		case strings.HasPrefix(name, "sick.test"): // whatever this machine's search domains add
+			code = dnsmessage.RCodeServerFailure
+		case name == "wide.test" && of == dnsmessage.TypeAAAA:
+			body = &dnsmessage.AAAAResource{AAAA: netip.MustParseAddr("::ffff:127.0.0.1").As16()}
+		case name == "loop.test" && of == dnsmessage.TypeA:
+			body = &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}
+		case name != "loop.test" && name != "wide.test":
+			code = dnsmessage.RCodeNameError
 		}
-	}()
-	tb.Cleanup(func() {
-		require.NoError(tb, server.Close())
-		<-done
+		return body, code, false
 	})
-	address := server.LocalAddr().String()
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", address)
-	}}
-}
-
-func answerDNS(query []byte) []byte {
-	var m dnsmessage.Message
-	if m.Unpack(query) != nil || len(m.Questions) != 1 {
-		return nil
-	}
-	m.Response, m.Additionals = true, nil
-	q := m.Questions[0]
-	add := func(body dnsmessage.ResourceBody) {
-		m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1}, Body: body}}
-	}
-	// A prefix, for whatever this machine's search domains add.
-	switch name := q.Name.String(); {
-	case strings.HasPrefix(name, "sick.test"):
-		m.RCode = dnsmessage.RCodeServerFailure
-	case name == "wide.test." && q.Type == dnsmessage.TypeAAAA:
-		add(&dnsmessage.AAAAResource{AAAA: netip.MustParseAddr("::ffff:127.0.0.1").As16()})
-	case name == "loop.test." && q.Type == dnsmessage.TypeA:
-		add(&dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}})
-	case name != "loop.test." && name != "wide.test.":
-		m.RCode = dnsmessage.RCodeNameError
-	}
-	answer, err := m.Pack()
-	if err != nil {
-		return nil
-	}
-	return answer
 }
 
 func TestAProxyThatCannotBeReached(t *testing.T) {

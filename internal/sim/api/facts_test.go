@@ -31,7 +31,7 @@ import (
 var server *rest.Config
 
 func TestMain(m *testing.M) {
-	os.Exit(apiserver.Run(m, filepath.Join("..", "..", ".."), func(config *rest.Config) error {
+	os.Exit(apiserver.Run(m, filepath.Join("..", "..", ".."), func(_ context.Context, config *rest.Config) error {
 		server = config
 		return nil
 	}))

@@ -72,13 +72,8 @@ func prepare(env *envtest.Environment, dir string) error {
 	if cluster.admin, err = client.New(config, client.Options{}); err != nil {
 		return err
 	}
-	user, err := env.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, config)
-	if err != nil {
-		return err
-	}
-	raw, err := user.KubeConfig()
 	cluster.kubeconfig = filepath.Join(dir, "kubeconfig")
-	return errors.Join(err, os.WriteFile(cluster.kubeconfig, raw, 0o600))
+	return os.WriteFile(cluster.kubeconfig, env.KubeConfig, 0o600)
 }
 
 type installed struct {
