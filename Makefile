@@ -44,6 +44,8 @@ KUSTOMIZE := $(LOCALBIN)/kustomize
 CRD_REF_DOCS := $(LOCALBIN)/crd-ref-docs
 ENVTEST := $(LOCALBIN)/setup-envtest
 GOLANGCI_LINT := $(LOCALBIN)/golangci-lint
+HELM3 := $(LOCALBIN)/helm3
+HELM4 := $(LOCALBIN)/helm4
 
 ##@ General
 
@@ -142,13 +144,14 @@ soak: build ## The same with 500 Proxies for 5 minutes, killed every 7 s (about 
 e2e: IMG := $(IMAGE_TAG_BASE):e2e
 e2e: VERSION := e2e
 e2e: OVERLAY := config/default
-e2e: $(KUSTOMIZE) ## Prove the image on a real node of our own (Linux, as root): pods, traffic, outages, rights (E2EFLAGS: -short)
+e2e: $(KUSTOMIZE) $(HELM3) $(HELM4) ## Prove image and chart on a real node of our own (Linux, as root): pods, traffic, outages, rights, Helm (E2EFLAGS: -short, -only=helm)
 	@[ "$$(id -u)" = 0 ] || { echo "make e2e runs a node, which needs root: sudo -E env PATH=\"\$$PATH\" make e2e" >&2; exit 1; }
 	@mkdir -p $(LOCALBIN)/e2e
 	@$(GO) build -o $(LOCALBIN)/cluster ./hack/cluster
 	@$(GO) build -o $(LOCALBIN)/e2e/e2e ./test/e2e
 	@$(GO) run ./hack/image -name=$(IMG) -version=$(VERSION) -platforms=linux/$$($(GO) env GOHOSTARCH) -out=$(LOCALBIN)/e2e/image.tar
 	@($(render)) > $(LOCALBIN)/e2e/manifests.yaml
+	@$(GO) run ./hack/chart earlier $(LOCALBIN)/e2e
 	@test/e2e/residue.sh $(LOCALBIN)/cluster
 	@$(LOCALBIN)/cluster up --node --audit-policy=test/e2e/audit-policy.yaml -- $(LOCALBIN)/e2e/e2e -image=$(IMG) $(E2EFLAGS)
 
@@ -258,7 +261,7 @@ undeploy: need-cluster $(KUSTOMIZE) ## Remove manager and CRD; refused while the
 
 ##@ Dependencies
 
-# The versions are those of tools/go.mod and tools/golangci/go.mod: change them there with `go get -tool`. A tool is
+# The versions are those of the modules in tools/, and of test/chart/helm4: change them there with `go get -tool`. A tool is
 # built anew when its module or the Go version changes.
 # $(call build-tool,MODULE FOLDER,PACKAGE): builds for this machine, whatever GOOS and GOARCH the product is built for.
 build-tool = echo "building $(notdir $@)"; GOOS= GOARCH= GOWORK=off $(GO) -C $(1) build -o $@ $(2)
@@ -297,6 +300,16 @@ $(ENVTEST): $(TOOLS)
 golangci-lint: $(GOLANGCI_LINT) ## Build golangci-lint with kubeapilinter into ./bin
 $(GOLANGCI_LINT): tools/golangci/go.mod tools/golangci/go.sum $(LOCALBIN)/.goversion
 	@$(call build-tool,tools/golangci,sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter)
+
+.PHONY: helm3
+helm3: $(HELM3) ## Build Helm 3 into ./bin
+$(HELM3): tools/helm3/go.mod tools/helm3/go.sum $(LOCALBIN)/.goversion
+	@$(call build-tool,tools/helm3,helm.sh/helm/v3/cmd/helm)
+
+.PHONY: helm4
+helm4: $(HELM4) ## Build Helm 4 into ./bin
+$(HELM4): test/chart/helm4/go.mod test/chart/helm4/go.sum $(LOCALBIN)/.goversion
+	@$(call build-tool,test/chart/helm4,helm.sh/helm/v4/cmd/helm)
 
 .PHONY: setup-envtest
 setup-envtest: ## Have etcd and kube-apiserver ready for tests, and print their folder

@@ -40,7 +40,7 @@ if [ "$before" != "$after" ]; then
 fi
 
 say "go.mod"
-for module in . tools tools/golangci test/chart/helm4; do
+for module in . tools tools/golangci tools/helm3 test/chart/helm4; do
 	GOWORK=off "$GO" -C "$module" mod tidy -diff || fail "go.mod of $module isn't tidy: run go -C $module mod tidy"
 done
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestWhatIsGeneratedFollowsItsSources(t *testing.T) {
 	edit(t, filepath.Join(dir, "config/crd/bases/crawl.proxy-operator.io_proxies.yaml"), "scope: Namespaced", "scope: Namespaced # {{ braces }}")
 	edit(t, filepath.Join(dir, "config/rbac/role.yaml"), "- patch\n", "- patch\n  - update\n")
 	edit(t, filepath.Join(dir, "charts/proxy-operator/values.yaml"), "instance: default", "instance: other")
-	require.NoError(t, run(dir, []string{"generate"}, nil))
+	require.NoError(t, run(t.Context(), dir, []string{"generate"}, nil))
 	templates := filepath.Join(dir, "charts/proxy-operator/templates")
 	require.Contains(t, read(t, filepath.Join(templates, "crds/crawl.proxy-operator.io_proxies.yaml")), `# {{ "{{" }} braces }}`)
 	require.Contains(t, read(t, filepath.Join(templates, "_rules.tpl")), "- update\n")
@@ -67,7 +68,7 @@ func TestThePackageIsTheSameForTheSameFiles(t *testing.T) {
 	dir := copied(t)
 	packed := func(to string) []byte {
 		var out bytes.Buffer
-		require.NoError(t, run(dir, []string{"package", filepath.Join(dir, to)}, &out))
+		require.NoError(t, run(t.Context(), dir, []string{"package", filepath.Join(dir, to)}, &out))
 		return []byte(read(t, strings.TrimSpace(out.String())))
 	}
 	first := packed("one")
@@ -83,8 +84,32 @@ func TestThePackageIsTheSameForTheSameFiles(t *testing.T) {
 	require.Equal(t, read(t, filepath.Join(root, "charts/proxy-operator/values.schema.json")), string(c.Schema))
 }
 
+func TestTheEarlierChartIsPackagedUnderALowerVersion(t *testing.T) {
+	dir := t.TempDir()
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), root, []string{"earlier", dir}, &out))
+	file := filepath.Join(dir, "proxy-operator-0.0.1.tgz")
+	require.Contains(t, out.String(), file+" is the chart of ")
+	c, err := loader.Load(file)
+	require.NoError(t, err)
+	require.Equal(t, "0.0.1", c.Metadata.Version)
+	require.NotEmpty(t, c.Templates)
+	require.NotEmpty(t, c.Schema)
+}
+
+// The program that make e2e runs has a module of its own, as it needs more than the SDK does. That of Helm 4 comes from the module of
+// its SDK.
+func TestTheProgramOfHelm3HasTheVersionOfItsSDK(t *testing.T) {
+	version := func(module string) string {
+		found := regexp.MustCompile(`helm\.sh/helm/v3 (v\S+)`).FindStringSubmatch(read(t, filepath.Join(root, module)))
+		require.Len(t, found, 2, module)
+		return found[1]
+	}
+	require.Equal(t, version("go.mod"), version("tools/helm3/go.mod"))
+}
+
 func TestWrongUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"generate", "x"}, {"package"}, {"lint"}} {
-		require.ErrorIs(t, run(root, args, nil), errUsage)
+	for _, args := range [][]string{nil, {"generate", "x"}, {"package"}, {"earlier"}, {"lint"}} {
+		require.ErrorIs(t, run(t.Context(), root, args, nil), errUsage)
 	}
 }

@@ -101,21 +101,6 @@ func manifestFor(t *testing.T, r *installed, v values) string {
 	return rel.Manifest
 }
 
-// older changes the chart into one whose CRD doesn't know the field healthCheck, and whose operator has another argument.
-func older(t *testing.T, dir string) {
-	t.Helper()
-	for name, change := range map[string][2]string{
-		"templates/crds/crawl.proxy-operator.io_proxies.yaml": {"healthCheck", "probing"},
-		"values.yaml": {"maxConcurrentReconciles: 3", "maxConcurrentReconciles: 2"},
-	} {
-		path := filepath.Join(dir, name)
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Contains(t, string(raw), change[0])
-		require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(raw), change[0], change[1])), 0o600))
-	}
-}
-
 // knows tells whether the CRD of the API server has a field of the spec.
 func knows(t *testing.T, field string) bool {
 	t.Helper()
@@ -128,7 +113,7 @@ func knows(t *testing.T, field string) bool {
 // silence.
 func TestAnUpgradeUpgradesTheCRD(t *testing.T) {
 	r := newRelease(t)
-	_, err := r.tryInstall(packaged(t, "0.0.1", older), nil)
+	_, err := r.tryInstall(earlierChart(t), nil)
 	require.NoError(t, err)
 	require.False(t, knows(t, "healthCheck"))
 	awaitServed(t)
@@ -157,7 +142,7 @@ func TestAnUpgradeUpgradesTheCRD(t *testing.T) {
 
 func TestAnUpgradeReplacesNoProxyAndRefusesNoWrite(t *testing.T) {
 	r, w := newRelease(t), newWorld(t)
-	_, err := r.tryInstall(packaged(t, "0.0.1", older), nil)
+	_, err := r.tryInstall(earlierChart(t), nil)
 	require.NoError(t, err)
 	old := w.start(r)
 	awaitServed(t)

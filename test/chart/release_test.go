@@ -3,8 +3,9 @@
 package chart_test
 
 import (
-	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/hack/chart/earlier"
 )
 
 const crdName = "proxies.crawl.proxy-operator.io"
@@ -188,16 +190,9 @@ func awaitServed(t *testing.T) {
 	})
 }
 
-// packaged returns the chart as a user gets it who pulls that version: changed, archived and loaded from the archive.
-func packaged(t *testing.T, version string, change func(t *testing.T, dir string)) *chart.Chart {
+// packaged returns the chart as a user gets it who pulls that version: archived and loaded from the archive.
+func packaged(t *testing.T, c *chart.Chart, version string) *chart.Chart {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "proxy-operator")
-	require.NoError(t, os.CopyFS(dir, os.DirFS(chartDir)))
-	if change != nil {
-		change(t, dir)
-	}
-	c, err := loader.Load(dir)
-	require.NoError(t, err)
 	c.Metadata.Version, c.Metadata.AppVersion = version, version
 	file, err := chartutil.Save(c, t.TempDir())
 	require.NoError(t, err)
@@ -205,6 +200,29 @@ func packaged(t *testing.T, version string, change func(t *testing.T, dir string
 	require.NoError(t, err)
 	require.Equal(t, version, c.Metadata.Version)
 	return c
+}
+
+// earlierChart returns the chart of an earlier commit under a lower version. It differs from today's in any case: its CRD doesn't
+// know the field healthCheck, and its operator has another argument.
+func earlierChart(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, commit, err := earlier.Chart(t.Context(), root)
+	require.NoError(t, err)
+	t.Log("the earlier chart is that of", commit)
+	for name, change := range map[string][2]string{
+		"templates/crds/crawl.proxy-operator.io_proxies.yaml": {"healthCheck", "probing"},
+		"values.yaml": {"maxConcurrentReconciles: 3", "maxConcurrentReconciles: 2"},
+	} {
+		changed := false
+		for _, f := range slices.Concat(c.Raw, c.Templates) {
+			if f.Name == name {
+				require.Contains(t, string(f.Data), change[0])
+				f.Data, changed = []byte(strings.ReplaceAll(string(f.Data), change[0], change[1])), true
+			}
+		}
+		require.True(t, changed, "%s of %s", name, commit)
+	}
+	return packaged(t, c, earlier.Version)
 }
 
 // ensureNamespace makes one that more than one test uses.

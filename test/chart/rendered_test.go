@@ -338,7 +338,7 @@ func TestAChangedConfigurationRollsTheOperatorAndNothingElseDoes(t *testing.T) {
 	require.NotEqual(t, one, sum("providers: {a: {type: kubernetes, orphans: Off}}"))
 	require.Equal(t, one, sum("providers: {a: {type: kubernetes, enabled: true}}\ncommonLabels: {a: b}"))
 	same := parse(t, "image: {tag: v1}")
-	old, err := template(t, packaged(t, "0.0.1", nil), same)
+	old, err := template(t, packaged(t, loadChart(t), "0.0.1"), same)
 	require.NoError(t, err)
 	was, is := managerOf(t, manifests(t, old)).Spec.Template, managerOf(t, render(t, same)).Spec.Template
 	require.Equal(t, was, is, "a new version of the chart rolls pods for their image's sake alone")

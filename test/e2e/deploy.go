@@ -14,6 +14,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
@@ -25,13 +26,50 @@ const (
 	manager = "proxy-operator-controller-manager"
 )
 
-// deploy loads the image and applies the manifests, as a person would.
+// deploy applies the manifests, as a person would.
 func (s *suite) deploy(ctx context.Context) bool {
-	return s.check(ctx, "the image is loaded into containerd", s.loadImage) &&
-		s.check(ctx, "the manifests are applied", s.apply) &&
+	return s.check(ctx, "the manifests are applied", s.apply) &&
 		s.check(ctx, "the operator and its judge are available", func(ctx context.Context) error {
 			return s.eventually(ctx, s.available)
 		})
+}
+
+// undeploy takes the operator away again, as `make undeploy` does.
+func (s *suite) undeploy(ctx context.Context) bool {
+	return s.check(ctx, "every Proxy is deleted: no machine is left in any namespace", s.deleteProxies) &&
+		s.check(ctx, "the manifests are deleted, and nothing of them is left", s.delete)
+}
+
+func (s *suite) deleteProxies(ctx context.Context) error {
+	all, err := s.proxies(ctx, metav1.NamespaceAll)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if err := client.IgnoreNotFound(s.kube.Delete(ctx, &all[i])); err != nil {
+			return err
+		}
+	}
+	if err := s.eventually(ctx, s.settled(metav1.NamespaceAll, 0)); err != nil {
+		return err
+	}
+	return s.eventually(ctx, s.empty(metav1.NamespaceAll))
+}
+
+func (s *suite) delete(ctx context.Context) error {
+	if err := s.command(ctx, "kubectl", "delete", "--ignore-not-found", "--timeout=60s", "-f", s.options.manifests); err != nil {
+		return err
+	}
+	objects, err := s.rendered()
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := s.gone(o)(ctx); err != nil {
+			return fmt.Errorf("%s: %w", o.GetKind(), err)
+		}
+	}
+	return nil
 }
 
 func (s *suite) loadImage(ctx context.Context) error {
@@ -46,11 +84,15 @@ func (s *suite) loadImage(ctx context.Context) error {
 }
 
 func (s *suite) command(ctx context.Context, name string, args ...string) error {
+	return finish(exec.CommandContext(ctx, name, args...))
+}
+
+// finish runs a program to its end. What it prints is in the error if it fails.
+func finish(cmd *exec.Cmd) error {
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, output.String())
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, output.String())
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func secret(namespace, name string, data map[string]string) *corev1.Secret {
 
 // fleet makes Proxies and sends traffic through them.
 func (s *suite) fleet(ctx context.Context) {
-	s.check(ctx, "an origin answers by HTTP and HTTPS", s.startOrigin)
+	s.check(ctx, originAnswers, s.startOrigin)
 	if !s.check(ctx, "a fleet of Proxies becomes Ready, one pod each, their exit addresses told by the judge", s.makeFleet) {
 		return
 	}

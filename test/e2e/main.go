@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // E2e proves the operator on a real node, from outside: it deploys the image as `make deploy` does, makes Proxies whose
-// machines are pods, sends traffic through them, breaks what can break, and reads the API server's audit log. It runs
-// inside the node of hack/cluster, which `make e2e` starts:
+// machines are pods, sends traffic through them, breaks what can break, and reads the API server's audit log. Then it takes all of
+// that away, and installs, upgrades and uninstalls the chart with Helm 3 and Helm 4. It runs inside the node of hack/cluster, which
+// `make e2e` starts:
 //
 //	make e2e
+//	make e2e E2EFLAGS=-only=helm
 //
 // Its last line says how many checks there were and how many failed.
 package main
@@ -40,8 +42,15 @@ type options struct {
 	manifests  string // what `make deploy` would apply
 	exceptions string // rights that needn't be used
 	auditLog   string
+	helm3      string // Helm's programs
+	helm4      string
+	chart      string // of this tree
+	earlier    string // of an earlier commit, under a lower version
+	only       string // empty: all
 	short      bool
 }
+
+const onlyHelm = "helm"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -63,9 +72,17 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags.StringVar(&o.manifests, "manifests", "bin/e2e/manifests.yaml", "what is to be deployed")
 	flags.StringVar(&o.exceptions, "exceptions", "test/e2e/unused-rights.txt", "rights that needn't be used, each with its reason")
 	flags.StringVar(&o.auditLog, "audit-log", filepath.Join(os.Getenv("NODE_LOGS"), "audit.log"), "the API server's audit log")
+	flags.StringVar(&o.helm3, "helm3", "bin/helm3", "the program of Helm 3")
+	flags.StringVar(&o.helm4, "helm4", "bin/helm4", "the program of Helm 4")
+	flags.StringVar(&o.chart, "chart", "charts/proxy-operator", "the chart")
+	flags.StringVar(&o.earlier, "earlier-chart", "bin/e2e/proxy-operator-0.0.1.tgz", "the chart to upgrade from")
+	flags.StringVar(&o.only, "only", "", "helm: the checks of the chart alone")
 	flags.BoolVar(&o.short, "short", false, "leave out the churn")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if o.only != "" && o.only != onlyHelm {
+		return fmt.Errorf("-only=%s: write helm, or leave it out", o.only)
 	}
 	s, err := newSuite(o, stdout)
 	if err != nil {
@@ -102,10 +119,23 @@ func newSuite(o options, out io.Writer) (*suite, error) {
 	return s, err
 }
 
-// run runs all checks. Without a working operator the rest says nothing.
+// run runs all checks. Helm's begin where nothing is installed.
 func (s *suite) run(ctx context.Context) {
-	if !s.deploy(ctx) {
+	if !s.check(ctx, "the image is loaded into containerd", s.loadImage) {
 		return
+	}
+	if s.options.only == onlyHelm {
+		s.check(ctx, originAnswers, s.startOrigin)
+	} else if !s.manifests(ctx) {
+		return
+	}
+	s.charts(ctx)
+}
+
+// manifests are the checks of what `make deploy` applies. Without a working operator the rest says nothing.
+func (s *suite) manifests(ctx context.Context) bool {
+	if !s.deploy(ctx) {
+		return false
 	}
 	full := s.check(ctx, "a ResourceQuota that is reached is told of", s.reachQuota)
 	s.fleet(ctx)
@@ -119,4 +149,5 @@ func (s *suite) run(ctx context.Context) {
 	}
 	s.check(ctx, "metrics are shown to whom the API server lets, and to nobody else", s.metrics)
 	s.rights(ctx)
+	return s.undeploy(ctx)
 }

@@ -35,6 +35,8 @@ const (
 	originHost = "https." + origins + ".svc.cluster.local"
 	certLife   = 24 * time.Hour
 	askTimeout = 10 * time.Second
+
+	originAnswers = "an origin answers by HTTP and HTTPS"
 )
 
 // login are credentials.

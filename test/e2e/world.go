@@ -222,8 +222,7 @@ func (s *suite) diagnose(ctx context.Context) {
 	var proxies v1alpha1.ProxyList
 	var pods corev1.PodList
 	if err := errors.Join(s.kube.List(ctx, &proxies), s.kube.List(ctx, &pods)); err != nil {
-		s.printf("%s", indent(err.Error()))
-		return
+		s.printf("%s", indent(err.Error())) // there may be no CRD
 	}
 	shown := 0
 	for i := range proxies.Items {
@@ -237,11 +236,10 @@ func (s *suite) diagnose(ctx context.Context) {
 			s.printf("    Pod %s/%s: %s %s %v", pod.Namespace, pod.Name, pod.Status.Phase, pod.Status.Message, pod.Status.ContainerStatuses)
 		}
 	}
-	managers, err := s.managers(ctx)
-	if err != nil {
-		s.printf("%s", indent(err.Error()))
-	}
-	for _, pod := range managers {
+	for _, pod := range pods.Items {
+		if pod.Namespace != system {
+			continue
+		}
 		text, err := s.typed.CoreV1().Pods(system).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: ptr.To[int64](12)}).DoRaw(ctx)
 		s.printf("    log of %s:\n%s", pod.Name, indent(string(text)+errorText(err)))
 	}
