@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -26,10 +27,10 @@ import (
 type budget struct {
 	mu    sync.Mutex
 	slots map[types.UID]slot
-	known map[string]bool               // namespaces whose slots were rebuilt after a start
-	seen  map[string]map[types.UID]bool // by namespace, until it is known: those on which this process has made a pass
-	fleet int                           // Managed Proxies of the namespace that was counted last
-	full  map[string]time.Time          // until when nobody counts again in a namespace that had no slot left
+	known map[string]bool                // namespaces whose slots were rebuilt after a start
+	seen  map[string]map[types.UID]*slot // by namespace, until it is known: those on which this process has made a pass, and what they held before it
+	fleet int                            // Managed Proxies of the namespace that was counted last
+	full  map[string]time.Time           // until when nobody counts again in a namespace that had no slot left
 
 	limit map[string]int      // slots of a namespace, as of its last count
 	line  map[string][]waiter // who waits for one
@@ -84,10 +85,10 @@ func (b *budget) take(c claim) bool {
 	}
 	if !b.known[p.Namespace] {
 		b.known[p.Namespace] = true
-		delete(b.seen, p.Namespace)
 		if !c.unguarded[GuardSlotsRebuilt] {
-			b.rebuild(c.fleet, now)
+			b.rebuild(c.fleet, b.seen[p.Namespace], now)
 		}
+		delete(b.seen, p.Namespace)
 	}
 	byUID := make(map[types.UID]*v1alpha1.Proxy, len(c.fleet))
 	managed := 0
@@ -144,22 +145,32 @@ func (s slot) over(p *v1alpha1.Proxy, stuck time.Duration, now time.Time) bool {
 	return full && now.Sub(s.since) > stuck
 }
 
-// rebuild gives slots to those that an earlier process has taken down: they had a machine, and have none that works yet.
-func (b *budget) rebuild(fleet []v1alpha1.Proxy, now time.Time) {
+// rebuild gives slots to those that an earlier process has taken down: they had a machine, and have none that works yet. What
+// their status said before this process's first pass counts too: while a list from before still shows the machine, that pass
+// writes that it runs, and that nobody knows whether it ever worked.
+func (b *budget) rebuild(fleet []v1alpha1.Proxy, before map[types.UID]*slot, now time.Time) {
 	for i := range fleet {
 		p := &fleet[i]
-		in := readIntent(p)
-		if p.Spec.Mode == v1alpha1.ModeExternal || !p.DeletionTimestamp.IsZero() || in == nil || meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady) {
-			continue
-		}
-		provisioned := meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionProvisioned)
-		switch {
-		case replacing(p) && !provisioned: // gone, and its successor not asked for
-			b.slots[p.UID] = slot{p.Namespace, in.Incarnation, now}
-		case in.Incarnation > 1 && (!provisioned || prior(p) == "Unknown"): // the successor doesn't work yet
-			b.slots[p.UID] = slot{p.Namespace, in.Incarnation - 1, now}
+		if s := cmp.Or(takenDown(p, now), before[p.UID]); s != nil {
+			b.slots[p.UID] = *s
 		}
 	}
+}
+
+// takenDown is the slot that a Proxy holds by what its status says; nil: none.
+func takenDown(p *v1alpha1.Proxy, now time.Time) *slot {
+	in := readIntent(p)
+	if p.Spec.Mode == v1alpha1.ModeExternal || !p.DeletionTimestamp.IsZero() || in == nil || meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady) {
+		return nil
+	}
+	provisioned := meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionProvisioned)
+	switch {
+	case replacing(p) && !provisioned: // gone, and its successor not asked for
+		return &slot{p.Namespace, in.Incarnation, now}
+	case in.Incarnation > 1 && (!provisioned || prior(p) == "Unknown"): // the successor doesn't work yet
+		return &slot{p.Namespace, in.Incarnation - 1, now}
+	}
+	return nil
 }
 
 // replacing reports whether a machine is gone or going, and its successor wasn't asked for; beside one that serves, that
@@ -246,20 +257,24 @@ func (r *ProxyReconciler) fleetFrom(ctx context.Context, from client.Reader, nam
 	return list.Items, nil
 }
 
-// passed notes that a pass on the Proxy has told what it saw, or that it can't.
-func (b *budget) passed(p *v1alpha1.Proxy) {
+// passed notes that a pass has told what it saw of the Proxy, or that it can't, and what status had said before.
+func (b *budget) passed(before *v1alpha1.Proxy, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.known[p.Namespace] {
+	if b.known[before.Namespace] {
 		return
 	}
 	if b.seen == nil {
-		b.seen = map[string]map[types.UID]bool{}
+		b.seen = map[string]map[types.UID]*slot{}
 	}
-	if b.seen[p.Namespace] == nil {
-		b.seen[p.Namespace] = map[types.UID]bool{}
+	seen := b.seen[before.Namespace]
+	if seen == nil {
+		seen = map[types.UID]*slot{}
+		b.seen[before.Namespace] = seen
 	}
-	b.seen[p.Namespace][p.UID] = true
+	if _, again := seen[before.UID]; !again {
+		seen[before.UID] = takenDown(before, now)
+	}
 }
 
 // begins reports whether some of the namespace beside the one that asks had no pass by this process yet.
@@ -268,7 +283,10 @@ func (b *budget) begins(asks *v1alpha1.Proxy, fleet []v1alpha1.Proxy, now time.T
 	defer b.mu.Unlock()
 	for i := range fleet {
 		p := &fleet[i]
-		if p.Name == asks.Name || p.Spec.Mode == v1alpha1.ModeExternal || !p.DeletionTimestamp.IsZero() || b.seen[p.Namespace][p.UID] {
+		if p.Name == asks.Name || p.Spec.Mode == v1alpha1.ModeExternal || !p.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if _, passed := b.seen[p.Namespace][p.UID]; passed {
 			continue
 		}
 		if b.full == nil {

@@ -152,11 +152,27 @@ func TestANewProcessFindsTheSlotsOfTheLast(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := budget{slots: map[types.UID]slot{}}
-			b.rebuild([]v1alpha1.Proxy{c.p}, noon)
+			b.rebuild([]v1alpha1.Proxy{c.p}, nil, noon)
 			require.Equal(t, c.want, b.slots["a"].incarnation, c.why)
 			require.Equal(t, c.want > 0, b.has("a"), c.why)
 		})
 	}
+}
+
+// TestAnOldListHidWhoHadBeenTakenDown: the first pass of a new process saw the machine in a list from before it was told to go,
+// and wrote that it runs and isn't proven. So its slot was taken once more.
+func TestAnOldListHidWhoHadBeenTakenDown(t *testing.T) {
+	var b budget
+	told, runs := member("a", 1, down(v1alpha1.ReasonReplacing)), member("a", 1, unwell(metav1.ConditionUnknown))
+	b.passed(&told, noon)
+	b.passed(&runs, noon)
+	other := member("b", 1)
+	take := func() bool {
+		return b.take(claim{of: &other, incarnation: 1, fleet: []v1alpha1.Proxy{runs, other}, most: intstr.FromInt32(1), stuck: time.Minute, now: noon})
+	}
+	require.False(t, take(), "one of two, and a is down")
+	runs = member("a", 2)
+	require.True(t, take(), "its successor works")
 }
 
 func TestTakingSlots(t *testing.T) {

@@ -65,7 +65,7 @@ func TestCondemnedAt(t *testing.T) {
 			why: "the same", seen: neverWorked(health.Unhealthy, time.Hour).with(func(s *Seen) { s.Vitals.Held = true }), want: doom{},
 		},
 		"a machine that was ill when its target went down is spared": {
-			why: "the newest round doesn't blame it, and none can show whether it is well again",
+			why:  "the newest round doesn't blame it, and none can show whether it is well again",
 			seen: cared(health.Unhealthy, time.Hour).with(func(s *Seen) { s.Vitals.Doubted = true }), want: doom{},
 		},
 		"one that never worked, too": {

@@ -81,14 +81,14 @@ func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	case errors.Is(err, errStale):
 		return again(pollFirst), nil // or at the event that brings the newer one
 	case errors.Is(err, errAnother):
-		r.budget.passed(&p)
+		r.budget.passed(base, r.Clock.Now())
 		return ctrl.Result{}, nil
 	}
 	perr := r.patchStatusIfChanged(ctx, base, &p)
 	if err == nil && apierrors.IsConflict(perr) {
 		return ranked(&p, again(pollFirst)), nil
 	}
-	r.budget.passed(&p)
+	r.budget.passed(base, r.Clock.Now())
 	err = errors.Join(err, perr)
 	r.endCall(req.NamespacedName, res, err)
 	if err != nil {

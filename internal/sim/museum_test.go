@@ -173,6 +173,12 @@ func TestMuseum(t *testing.T) {
 		"who was ill when the target went down was replaced for it, after a restart": {
 			"the illness was what status said", []string{
 				"gce,objects=6,seed=1235278852,probe,recreate@138,all-ill@229:900,target-down@268:1200,crash-after@306,lag@376:40"}, 7},
+		"an old list hid who had been taken down": {
+			"killed in a rollout, and the next process's first list is from before", []string{
+				"do,objects=20,seed=3378748332,probe,unsecret@555,rotate@564:1,flaps@123:40,all-ill@386:200,stops@397,crash-before@667"}, 43},
+		"a fleet that was admitted while nothing could be written went at once": {
+			"the API server was down", []string{
+				"aws,objects=20,seed=3625331803,probe,unsecret@134,rotate@143:1,api-down@267:60,lag@566:40,target-down@831:60"}, 32},
 		"a first machine that is gone looked like one that boots": {
 			"killed in a rollout, and the create of the successor waits for its turn", []string{
 				"pod,objects=20,seed=2361639585,probe,bad-secret@109:1200,rotate@149:1,travel@464:3"}, 50},
