@@ -45,7 +45,7 @@ func (o *healthOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.check, "health-check", true, "probe every proxy; if false, Ready says only that the machine runs")
 	f.StringVar(&o.judgeURL, "judge-url", "", "URL at which the judge can be reached through the proxies; it also tells their exit addresses")
 	f.StringVar(&o.judgeAddress, "judge-bind-address", "", `HOST:PORT at which the manager itself serves a judge, for proxies on this machine; none by default, or with "0"`)
-	f.StringSliceVar(&o.targets, "health-target", nil, "URL that is asked for through every proxy, beside the judge; may be given several times. A Proxy may name others")
+	f.StringArrayVar(&o.targets, "health-target", nil, "URL that is asked for through every proxy, beside the judge; may be given several times. A Proxy may name others")
 	f.DurationVar(&o.interval, "health-interval", 15*time.Second, "time from probe to probe of a proxy; shorter while it boots or fails")
 	f.DurationVar(&o.timeout, "health-timeout", 5*time.Second, "how long one probe may take")
 	f.DurationVar(&o.unhealthyTimeout, "unhealthy-timeout", 2*time.Minute, "how long a machine must be unhealthy before it is replaced")

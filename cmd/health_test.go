@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,7 +25,7 @@ func TestTargetsThatNoProbeCouldAskForEndTheManager(t *testing.T) {
 		"a host that is no name":          {"the same", func(o *healthOptions) { o.targets = []string{"http://a$b/"} }, []string{"--health-target", "the host"}},
 		"a blank in the query":            {"the same", func(o *healthOptions) { o.targets = []string{"http://a/?b c"} }, []string{"--health-target", "written with %"}},
 		"the second of two":               {"all are looked at", func(o *healthOptions) { o.targets = []string{"http://a/", "b"} }, []string{"--health-target"}},
-		"a comma too many":                {"there may be one missing", func(o *healthOptions) { o.targets = []string{"http://a/", ""} }, []string{"--health-target"}},
+		"an empty one":                    {"there may be one missing", func(o *healthOptions) { o.targets = []string{"http://a/", ""} }, []string{"--health-target"}},
 		"a user name":                     {"it would be in status and log", func(o *healthOptions) { o.targets = []string{"http://user:secret@a/"} }, []string{"--health-target", "without a user name"}},
 		"a judge of its own":              {"", func(o *healthOptions) { o.judgeAddress = "127.0.0.1:8082" }, nil},
 		"one at a port with a name":       {"one can listen there, but no URL says so", func(o *healthOptions) { o.judgeAddress = "localhost:http" }, []string{"--judge-bind-address=localhost:http", "as a number", "--judge-url"}},
@@ -46,4 +47,14 @@ func TestTargetsThatNoProbeCouldAskForEndTheManager(t *testing.T) {
 			require.NotContains(t, err.Error(), "secret")
 		})
 	}
+}
+
+// A comma is a character of URLs: --health-target is given once for each.
+func TestATargetMayHaveCommasAndQuotes(t *testing.T) {
+	var o healthOptions
+	f := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	o.flags(f)
+	require.NoError(t, f.Parse([]string{"--health-target=http://example.com/?a=1,2", `--health-target=http://example.com/"x`}))
+	require.Equal(t, []string{"http://example.com/?a=1,2", `http://example.com/"x`}, o.targets)
+	require.NoError(t, o.validate())
 }

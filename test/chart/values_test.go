@@ -50,6 +50,41 @@ func TestTheSchemaRefusesWhatCanNotBeMeant(t *testing.T) {
 		"a port that needs a privilege":              {"the pod has none", "metrics: {port: 443}", "port"},
 		"no metrics, as a switch":                    {"it is a text", "metrics: {serve: false}", "serve"},
 		"an argument that is no flag":                {"the operator takes none", "extraArgs: [manager]", "extraArgs"},
+		"a flag and its value in one text":           {"it would be one argument", "extraArgs: ['--kubeconfig a']", "extraArgs"},
+		"no time to delete in":                       {"the job would end at once, when Helm takes no upgrade any more", "uninstall: {timeout: 0s}", "timeout"},
+		"no time in several units":                   {"the same", "uninstall: {timeout: 0h0m0.0s}", "timeout"},
+		"more time than can be counted":              {"the same", "uninstall: {timeout: 999999999999999999h}", "timeout"},
+		"probes without a pause":                     {"the operator would end at once", "health: {enabled: false, interval: 0s}", "interval"},
+		"a name with a line break":                   {"it put a label of its own on every object", `nameOverride: "x\nevil: injected"`, "nameOverride"},
+		"a name that reads as a map":                 {"a label is a text", "nameOverride: '{a: b}'", "nameOverride"},
+		"a name with dots":                           {"no Service is named so", "fullnameOverride: a.b", "fullnameOverride"},
+		"an account's name with two dots":            {"no object is named so", "serviceAccount: {name: a..b}", "serviceAccount"},
+		"an account's name with a hyphen at a dot":   {"no object is named so", "serviceAccount: {name: a.-b}", "serviceAccount"},
+		"a budget of 23 digits":                      {"the operator would end at once", "disruptionBudget: '99999999999999999999999'", "disruptionBudget"},
+		"an address beyond its bits":                 {"the operator would end at once", "health: {denyCIDRs: [10.0.0.0/99]}", "denyCIDRs"},
+		"an address that is none":                    {"the operator would end at once", "health: {denyCIDRs: [./1]}", "denyCIDRs"},
+		"a proxies' image of one blank":              {"no pod could be made", "proxyImage: ' '", "proxyImage"},
+		"an account's image that is empty":           {"the operator would refuse its file", "providers: {a: {type: kubernetes, kubernetes: {image: ''}}}", "image"},
+		"an account's image that is none":            {"no pod could be made", "providers: {a: {type: kubernetes, kubernetes: {image: not an image!}}}", "image"},
+		"a tag with a blank":                         {"the pull would fail", "image: {tag: v 1}", "tag"},
+		"a tag with its colon":                       {"the pull would fail", "image: {tag: ':v1'}", "tag"},
+		"a registry with a slash":                    {"the pull would fail", "image: {registry: r.example.com/}", "registry"},
+		"a registry as a URL":                        {"the pull would fail", "image: {registry: 'https://r.example.com'}", "registry"},
+		"a parent's registry as a URL":               {"the pull would fail", "global: {imageRegistry: 'https://r.example.com'}", "imageRegistry"},
+		"a repository in capitals":                   {"the pull would fail", "image: {repository: A/B}", "repository"},
+		"a repository with a tag":                    {"the pull would fail", "image: {repository: 'a/b:v1'}", "repository"},
+		"more replicas than an API server counts":    {"it is an int32", "replicas: 3000000000", "replicas"},
+		"more judges than an API server counts":      {"it is an int32", "judge: {replicas: 3000000000}", "replicas"},
+		"more time to end than can be counted":       {"it became negative", "terminationGracePeriodSeconds: 1e19", "terminationGracePeriodSeconds"},
+		"more work at a time than can be counted":    {"it became negative", "maxConcurrentReconciles: 1e19", "maxConcurrentReconciles"},
+		"more machines than can be counted":          {"the operator would refuse its file", "providers: {a: {type: kubernetes, limits: {maxInstances: 1e20}}}", "maxInstances"},
+		"a user beyond all":                          {"the API server takes an int32", "podSecurityContext: {runAsUser: 99999999999}", "runAsUser"},
+		"a label's key that is none":                 {"every object would be refused", "commonLabels: {'a b': c}", "commonLabels"},
+		"a label's value that is none":               {"every object would be refused", "commonLabels: {a: 'b c'}", "commonLabels"},
+		"an annotation's key that is none":           {"every object would be refused", "commonAnnotations: {'a b': c}", "commonAnnotations"},
+		"a parent's pull secret without a name":      {"its name would be empty", "global: {imagePullSecrets: [{}]}", "imagePullSecrets"},
+		"a parent's pull secret that is a number":    {"its name would be empty", "global: {imagePullSecrets: [5]}", "imagePullSecrets"},
+		"a volume without a name":                    {"the pod would be refused", "extraVolumes: [{emptyDir: {}}]", "name"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +92,7 @@ func TestTheSchemaRefusesWhatCanNotBeMeant(t *testing.T) {
 			require.Error(t, err, c.why)
 			require.Contains(t, err.Error(), "values don't meet the specifications of the schema")
 			require.Contains(t, err.Error(), c.names)
+			require.NotContains(t, err.Error(), "got object, want null", "an account may be null, which is beside the point")
 		})
 	}
 }
@@ -73,7 +109,16 @@ func TestTheSchemaAcceptsWhatPeopleWrite(t *testing.T) {
 		"durations of several units":              "health: {bootDeadline: 1h30m, interval: 1500ms, timeout: 1s}",
 		"namespaces":                              "watchNamespaces: [team-a, team-b]",
 		"a limit that is a fraction":              "providers: {a: {type: kubernetes, limits: {callsPerSecond: 0.5}}}",
-		"labels and annotations":                  "commonLabels: {team: crawl}\npodAnnotations: {a: b}",
+		"labels and annotations":                  "commonLabels: {team: crawl, example.com/of: ''}\npodAnnotations: {a: b, Example.com/x: 'any text'}",
+		"a budget in ciphers":                     "disruptionBudget: '3'",
+		"a registry with a port and a path":       "image: {registry: 'localhost:5000/mirror', repository: a__b/c-d.e, tag: v1.0_x}",
+		"a repository with its registry":          "image: {registry: '', repository: 'r.example.com:5000/a/b'}",
+		"nulls of a parent chart":                 "global: {imageRegistry: null, imagePullSecrets: null}",
+		"pull secrets of a parent, in both forms": "global: {imagePullSecrets: [a, {name: b}]}",
+		"a field of an account taken back":        "providers: {a: {type: kubernetes, enabled: null, allowedNamespaces: null, limits: {burst: null}, orphans: null}}",
+		"addresses of both families":              "health: {denyCIDRs: [0.0.0.0/0, 169.254.0.0/16, '::/0', 'fd00::/8', '::ffff:10.0.0.0/104', 'fe80::1/128']}",
+		"targets with commas and quotes":          `health: {targets: ['http://example.com/?a=1,2', 'http://example.com/"x']}`,
+		"no rights on CRDs":                       "crds: {enabled: false}",
 	}
 	for name, text := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -97,6 +142,36 @@ func TestContradictoryValuesAreRefusedWithTheWayOut(t *testing.T) {
 			"rbac: {create: false}\ncrds: {keep: false}", "rbac.create=false", "crds.keep=true"},
 		"a budget that keeps every node from being drained": {
 			"replicas: 2\npodDisruptionBudget: {minAvailable: 2}", "lets no pod be evicted", "less than replicas"},
+		"a part that is rounded up to the whole": {
+			"replicas: 2\npodDisruptionBudget: {minAvailable: 51%}", "minAvailable=51% with replicas=2", "less than replicas"},
+		"a CRD that an upgrade would remove": {
+			"crds: {enabled: false, keep: false}", "all Proxies with it", "set crds.keep=true"},
+		"the account of the uninstall job": {
+			"serviceAccount: {name: px-proxy-operator-uninstall}", "the account of a hook", "choose another name"},
+		"the account of helm test": {
+			"serviceAccount: {create: false, name: px-proxy-operator-test}", "the account of a hook", "choose another name"},
+		"the uninstall job with the account of helm test": {
+			"uninstall: {serviceAccountName: px-proxy-operator-test}", "the account of a hook", "choose another name"},
+		"metrics on the port of the probes": {
+			"metrics: {port: 8081}", "the port of the operator's probes", "choose another one"},
+		"no leader by an argument": {
+			"replicas: 2\nextraArgs: [--leader-elect=false]", "--leader-elect is the chart's own", "leave it out"},
+		"the help in place of the operator": {
+			"extraArgs: [--help]", "--help is the chart's own", "leave it out"},
+		"namespaces by an argument": {
+			"extraArgs: [--watch-namespaces=a]", "--watch-namespaces has a value of its own", "set watchNamespaces"},
+		"two folders for one certificate": {
+			"metrics: {certificateSecret: s}\nextraArgs: [--metrics-cert-path=/x]", "--metrics-cert-path", "set metrics.certificateSecret"},
+		"a hook of every object": {
+			"commonAnnotations: {helm.sh/hook: pre-delete}", "commonAnnotations: helm.sh/hook", "leave it out"},
+		"an account that outlives the release": {
+			"serviceAccount: {annotations: {helm.sh/resource-policy: keep}}", "serviceAccount.annotations: helm.sh/resource-policy", "leave it out"},
+		"a volume of the chart's name": {
+			"extraVolumes: [{name: config, emptyDir: {}}]", "has a volume config", "choose another name"},
+		"a mount over the configuration": {
+			"extraVolumeMounts: [{name: x, mountPath: /etc/proxy-operator/}]", "/etc/proxy-operator/ is a folder", "choose another one"},
+		"a condition that nobody reads": {
+			"enabled: false", "enabled=false is the condition", "leave it out"},
 		"metrics by HTTPS without the rights for it": {
 			"watchNamespaces: [a]\nmetrics: {serve: https}", "takes a ClusterRole", "set rbac.clusterRoles=always"},
 		"a ServiceMonitor of no metrics": {

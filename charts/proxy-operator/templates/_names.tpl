@@ -1,17 +1,14 @@
 {{/* Names, labels and the image. Names are short enough that every suffix fits into a label. */}}
 
 {{- define "proxy-operator.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 52 | trimSuffix "-" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 52 | trimAll "-" -}}
 {{- end -}}
 
+{{/* A release's name may have dots, and that of a Service none. */}}
 {{- define "proxy-operator.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
-{{- else if contains (include "proxy-operator.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "proxy-operator.name" .) | trunc 52 | trimSuffix "-" -}}
-{{- end -}}
+{{- $name := printf "%s-%s" .Release.Name (include "proxy-operator.name" .) -}}
+{{- if contains (include "proxy-operator.name" .) .Release.Name -}}{{- $name = .Release.Name -}}{{- end -}}
+{{- .Values.fullnameOverride | default $name | replace "." "-" | trunc 52 | trimAll "-" -}}
 {{- end -}}
 
 {{/* What has no namespace, or stands in one of somebody else's, is told apart by the release's: no namespace has a colon. */}}
@@ -25,7 +22,7 @@
 
 {{/* Labels that select pods; they never change. Call: dict "root" $ "component" NAME. */}}
 {{- define "proxy-operator.selector" -}}
-app.kubernetes.io/name: {{ include "proxy-operator.name" .root }}
+app.kubernetes.io/name: {{ include "proxy-operator.name" .root | quote }}
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}

@@ -29,15 +29,24 @@ none
 {{- if .Values.judge.url -}}
 {{- .Values.judge.url -}}
 {{- else if .Values.judge.enabled -}}
-{{- printf "http://%s-judge.%s.svc:%v/" (include "proxy-operator.fullname" .) .Release.Namespace .Values.judge.service.port -}}
+{{- printf "http://%s-judge.%s.svc:%d/" (include "proxy-operator.fullname" .) .Release.Namespace (int .Values.judge.service.port) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The accounts that are on, as a map of name to account. */}}
+{{/* A number or a part, as a text: a number of a values file is a float64, which prints as 1e+06. */}}
+{{- define "proxy-operator.number" -}}
+{{- if kindIs "string" . -}}{{- . -}}{{- else -}}{{- int . -}}{{- end -}}
+{{- end -}}
+
+{{/* The accounts that are on, as a map of name to account. A field that is null was left out by another values file. */}}
 {{- define "proxy-operator.accounts" -}}
 {{- $on := dict -}}
 {{- range $name, $account := .Values.providers -}}
-{{- if and $account (ne (toString $account.enabled) "false") -}}{{- $_ := set $on $name $account -}}{{- end -}}
+{{- if and $account (ne (toString $account.enabled) "false") -}}
+{{- $written := dict -}}
+{{- range $field, $value := $account -}}{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $written $field $value -}}{{- end -}}{{- end -}}
+{{- $_ := set $on $name $written -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml $on -}}
 {{- end -}}
@@ -70,7 +79,7 @@ accounts: {{- if $list }}{{ toYaml $list | nindent 0 }}{{ else }} []{{ end }}
 {{- if eq $metrics "none" }}
 - --metrics-bind-address=0
 {{- else }}
-- --metrics-bind-address=:{{ .Values.metrics.port }}
+- --metrics-bind-address=:{{ .Values.metrics.port | int }}
 {{- if eq $metrics "http" }}
 - --metrics-secure=false
 {{- end }}
@@ -89,7 +98,7 @@ accounts: {{- if $list }}{{ toYaml $list | nindent 0 }}{{ else }} []{{ end }}
 - --secret-watch=false
 {{- end }}
 - --max-concurrent-reconciles={{ .Values.maxConcurrentReconciles | int }}
-- {{ printf "--disruption-budget=%v" .Values.disruptionBudget | quote }}
+- {{ printf "--disruption-budget=%s" (include "proxy-operator.number" .Values.disruptionBudget) | quote }}
 - --log-level={{ .Values.log.level }}
 - --log-format={{ .Values.log.format }}
 {{- include "proxy-operator.healthArgs" . }}

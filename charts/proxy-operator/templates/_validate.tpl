@@ -1,6 +1,12 @@
 {{/* Values that contradict each other are refused, with the way out. The schema refuses those that are wrong by themselves. */}}
 {{- define "proxy-operator.validate" -}}
 {{- $v := .Values -}}
+{{- if hasKey $v "enabled" | and (not $v.enabled) -}}
+{{- fail "enabled=false is the condition of a chart that this one is a part of, and no condition names it: write `condition: proxy-operator.enabled` into that chart's dependencies, or leave it out" -}}
+{{- end -}}
+{{- include "proxy-operator.validateNames" . -}}
+{{- include "proxy-operator.validateCRDs" . -}}
+{{- include "proxy-operator.validateExtras" . -}}
 {{- if and $v.watchNamespaces $v.crds.enabled (not $v.crds.keep) -}}
 {{- fail "crds.keep=false would take the Proxies of all namespaces away, and watchNamespaces names some: set crds.keep=true, or crds.enabled=false where another release has the CRDs" -}}
 {{- end -}}
@@ -13,8 +19,12 @@
 {{- if and (not $v.rbac.create) (include "proxy-operator.uninstalls" .) (not $v.uninstall.serviceAccountName) -}}
 {{- fail "with rbac.create=false the uninstall job needs a ServiceAccount that may list and delete Proxies: set uninstall.serviceAccountName, or uninstall.policy=Retain and crds.keep=true" -}}
 {{- end -}}
-{{- if and (gt (int $v.replicas) 1) $v.podDisruptionBudget.enabled (kindIs "float64" $v.podDisruptionBudget.minAvailable) (ge (int $v.podDisruptionBudget.minAvailable) (int $v.replicas)) -}}
-{{- fail (printf "podDisruptionBudget.minAvailable=%d with replicas=%d lets no pod be evicted, so that no node can be drained: set it to less than replicas" (int $v.podDisruptionBudget.minAvailable) (int $v.replicas)) -}}
+{{- $written := $v.podDisruptionBudget.minAvailable -}}
+{{- $stay := int $written -}}
+{{- /* A part is rounded up. */ -}}
+{{- if kindIs "string" $written -}}{{- $stay = div (add (mul (trimSuffix "%" $written | atoi) (int $v.replicas)) 99) 100 -}}{{- end -}}
+{{- if and (gt (int $v.replicas) 1) $v.podDisruptionBudget.enabled (ge (int $stay) (int $v.replicas)) -}}
+{{- fail (printf "podDisruptionBudget.minAvailable=%s with replicas=%d lets no pod be evicted, so that no node can be drained: set it to less than replicas" (include "proxy-operator.number" $written) (int $v.replicas)) -}}
 {{- end -}}
 {{- include "proxy-operator.validateMetrics" . -}}
 {{- include "proxy-operator.validateAccounts" . -}}
@@ -24,6 +34,9 @@
 {{- $v := .Values -}}
 {{- if and (eq $v.metrics.serve "https") $v.rbac.create (ne (include "proxy-operator.clusterRoles" .) "true") -}}
 {{- fail "metrics.serve=https asks the API server who a reader is, which takes a ClusterRole, and there is none with watchNamespaces or rbac.clusterRoles=never: set rbac.clusterRoles=always, or metrics.serve=http or none" -}}
+{{- end -}}
+{{- if and (ne (include "proxy-operator.metrics" .) "none") (eq (int $v.metrics.port) 8081) -}}
+{{- fail "metrics.port=8081 is the port of the operator's probes: choose another one, such as 8443" -}}
 {{- end -}}
 {{- if eq (include "proxy-operator.metrics" .) "none" -}}
 {{- range $name := list "serviceMonitor" "prometheusRule" "dashboard" -}}
