@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,12 +21,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
+	"github.com/proxy-operator/proxy-operator/controllers"
 	"github.com/proxy-operator/proxy-operator/internal/hooks"
+	"github.com/proxy-operator/proxy-operator/providers"
 )
 
 func uninstallCommand() *cobra.Command {
 	var o hooks.Uninstall
-	var policy string
+	var policy, instance, clusterID, lease string
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Do what must be done before the operator is removed: delete its Proxies, or look that none would be lost",
@@ -42,11 +45,18 @@ func uninstallCommand() *cobra.Command {
 			if err := watched.validateNamespaces(); err != nil {
 				return err
 			}
+			if lease != "" {
+				if o.Lease, err = parseLease(lease); err != nil {
+					return err
+				}
+			}
 			o.Log = zap.New(zap.JSONEncoder())
 			logThrough(o.Log)
 			if o.Client, err = clusterClient(); err != nil {
 				return err
 			}
+			o.Other = controllers.OtherInstallation
+			o.Installation = func(ctx context.Context) (string, error) { return installation(ctx, o.Client, clusterID, instance) }
 			o.Clock = clock.RealClock{}
 			return o.Run(cmd.Context())
 		},
@@ -54,6 +64,10 @@ func uninstallCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&policy, "policy", string(hooks.Retain), "Retain: fail if there is a Proxy, as the CRD is about to go; Delete: delete the Proxies and wait until the operator has removed their machines")
 	f.StringSliceVar(&o.Namespaces, "watch-namespaces", nil, "namespaces that the operator watches, with commas between; all by default")
+	f.StringVar(&instance, "instance", "default", "the operator's --instance: Delete leaves Proxies alone whose machines are another one's")
+	f.StringVar(&clusterID, "cluster-id", "", "the operator's --cluster-id; by default the UID of the cluster's kube-system namespace")
+	f.BoolVar(&o.CRDs, "with-crds", false, "the CRD is about to go too: Delete fails, before it deletes anything, if there is a Proxy of another operator")
+	f.StringVar(&lease, "lease", "", "NAMESPACE/NAME of the leader's lease, by which Delete tells that no operator works")
 	f.DurationVar(&o.Timeout, "timeout", 4*time.Minute, "how long to wait until all are gone")
 	f.AddGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName))
 	return cmd
@@ -71,11 +85,9 @@ func checkCommand() *cobra.Command {
 				return errors.New("there is nothing to look at: name a --lease or a --url")
 			}
 			if lease != "" {
-				namespace, name, ok := strings.Cut(lease, "/")
-				if !ok {
-					return fmt.Errorf("--lease=%s: write NAMESPACE/NAME", lease)
+				if o.Lease, err = parseLease(lease); err != nil {
+					return err
 				}
-				o.Lease = types.NamespacedName{Namespace: namespace, Name: name}
 				if o.Client, err = clusterClient(); err != nil {
 					return err
 				}
@@ -90,6 +102,26 @@ func checkCommand() *cobra.Command {
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how long to wait until all is well")
 	f.AddGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName))
 	return cmd
+}
+
+func parseLease(lease string) (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(lease, "/")
+	if !ok {
+		return types.NamespacedName{}, fmt.Errorf("--lease=%s: write NAMESPACE/NAME", lease)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+// installation is that of the operator with these flags; without a clusterID the cluster is asked for its own.
+func installation(ctx context.Context, reader client.Reader, clusterID, instance string) (string, error) {
+	if clusterID == "" {
+		uid, err := controllers.ClusterUID(ctx, reader)
+		if err != nil {
+			return "", fmt.Errorf("read the UID of namespace kube-system: %w; allow it, or set --cluster-id", err)
+		}
+		clusterID = string(uid)
+	}
+	return providers.InstallationID(clusterID, instance), nil
 }
 
 // clusterClient reads and writes without a cache.

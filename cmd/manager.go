@@ -203,13 +203,9 @@ func localState() string {
 
 // setup builds the reconciler and its surroundings in the manager.
 func (o *managerOptions) setup(ctx context.Context, mgr ctrl.Manager, registry providers.Registry) error {
-	cluster := o.clusterID
-	if cluster == "" {
-		uid, err := controllers.ClusterUID(ctx, mgr.GetAPIReader())
-		if err != nil {
-			return fmt.Errorf("read the UID of namespace kube-system: %w; allow it, or set --cluster-id", err)
-		}
-		cluster = string(uid)
+	installed, err := installation(ctx, mgr.GetAPIReader(), o.clusterID, o.instance)
+	if err != nil {
+		return err
 	}
 	own, err := controllers.NewMetrics(metrics.Registry)
 	if err != nil {
@@ -224,7 +220,7 @@ func (o *managerOptions) setup(ctx context.Context, mgr ctrl.Manager, registry p
 	}
 	r := &controllers.ProxyReconciler{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("proxy-operator"),
-		Providers: own.Measured(registry, clock.RealClock{}), Installation: providers.InstallationID(cluster, o.instance),
+		Providers: own.Measured(registry, clock.RealClock{}), Installation: installed,
 		Clock: clock.RealClock{}, Secrets: secrets, Metrics: own,
 	}
 	if err := metrics.Registry.Register(controllers.NewGuardCollector(r.Guard(o.maxConcurrentReconciles))); err != nil {

@@ -12,12 +12,21 @@ import (
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 )
 
+// OtherInstallation returns the installation whose the machines of the Proxy are if that isn't the given one; empty if they are its
+// own, or there are none. An abandoned Proxy may be let go by anybody.
+func OtherInstallation(p *v1alpha1.Proxy, installation string) string {
+	in := readIntent(p)
+	if in == nil || in.Installation == installation || !p.DeletionTimestamp.IsZero() && abandoned(p) {
+		return ""
+	}
+	return in.Installation
+}
+
 // ofAnother reports whether the machines of the Proxy are those of another installation: of an operator with another
 // --instance, or in the cluster that this one is a copy of. Two that work on one Proxy make machines for ever, each what
-// the other doesn't know. An abandoned Proxy may be let go by anybody.
+// the other doesn't know.
 func (r *ProxyReconciler) ofAnother(p *v1alpha1.Proxy) bool {
-	in := readIntent(p)
-	return in != nil && in.Installation != "" && in.Installation != r.Installation && (p.DeletionTimestamp.IsZero() || !abandoned(p))
+	return OtherInstallation(p, r.Installation) != ""
 }
 
 // keepOff does nothing, and tells so once. It doesn't write status either: two writers of one status are a hot loop.

@@ -21,6 +21,8 @@ const (
 	answerLimit = 5 * time.Second
 )
 
+var errNobody = errors.New("nobody holds the lease")
+
 // Check finds out whether an installed operator works. Its client must be able to get the lease.
 type Check struct {
 	Client client.Reader
@@ -71,7 +73,7 @@ func (c *Check) renewed(ctx context.Context) (*metav1.MicroTime, error) {
 		return nil, fmt.Errorf("get the lease %s: %w", c.Lease, err)
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || lease.Spec.RenewTime == nil {
-		return nil, fmt.Errorf("nobody holds the lease %s", c.Lease)
+		return nil, fmt.Errorf("%w %s", errNobody, c.Lease)
 	}
 	return lease.Spec.RenewTime, nil
 }

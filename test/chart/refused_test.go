@@ -193,7 +193,9 @@ func TestAnUpgradeDoesNotTakeTheCRDAway(t *testing.T) {
 func TestAnUpgradeFromAChartWithoutAValueTakesItsDefault(t *testing.T) {
 	r := newRelease(t)
 	old := loadChart(t)
-	other := func(text []byte) []byte { return bytes.ReplaceAll(text, []byte("hookResources"), []byte("resourcesOfHooks")) }
+	other := func(text []byte) []byte {
+		return bytes.ReplaceAll(text, []byte("hookResources"), []byte("resourcesOfHooks"))
+	}
 	old.Schema = other(old.Schema)
 	for _, f := range slices.Concat(old.Raw, old.Templates) {
 		f.Data = other(f.Data)

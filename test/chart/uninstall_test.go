@@ -3,6 +3,7 @@
 package chart_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -82,6 +83,52 @@ func TestAnUninstallationThatTakesTooLongSaysWhatIsLeftAndRemovesNothing(t *test
 	r.requireGone(rel, "CustomResourceDefinition")
 }
 
+// An operator of all namespaces beside one of its own instance, as docs/install/helm.md has it.
+func TestThePolicyDeleteLeavesAnotherInstallationsProxiesAlone(t *testing.T) {
+	r, w := newRelease(t), newWorld(t)
+	jobs := runJobs(t)
+	r.install(parse(t, "uninstall: {policy: Delete}"))
+	w.start(r)
+	awaitServed(t)
+	own := ready(t, proxy(t, r.ns, "own"))
+	theirs := ready(t, proxy(t, r.ns, "theirs"))
+	was := theirs.DeepCopy()
+	intent := map[string]any{}
+	require.NoError(t, json.Unmarshal([]byte(theirs.Annotations[v1alpha1.AnnotationIntent]), &intent))
+	intent["installation"] = "another"
+	raw, err := json.Marshal(intent)
+	require.NoError(t, err)
+	theirs.Annotations[v1alpha1.AnnotationIntent] = string(raw)
+	require.NoError(t, cluster.admin.Patch(t.Context(), theirs, client.MergeFrom(was)))
+
+	r.upgrade(loadChart(t), parse(t, "{uninstall: {policy: Delete}, crds: {keep: false}}"))
+	_, err = r.tryUninstall(patience)
+	require.Error(t, err)
+	require.Contains(t, jobs.said(), "the CRDs are about to go, and with them Proxy "+r.ns+"/theirs of another installation")
+	require.NoError(t, cluster.admin.Get(t.Context(), client.ObjectKeyFromObject(own), own))
+	require.Zero(t, own.DeletionTimestamp)
+
+	r.rollbackAfterAnUninstallation()
+	r.uninstall()
+	require.Contains(t, jobs.said(), `"left alone, as they are another installation's; the CRDs must stay for them","proxies":"Proxy `+r.ns+`/theirs"`)
+	require.True(t, apierrors.IsNotFound(cluster.admin.Get(t.Context(), client.ObjectKeyFromObject(own), own)))
+	require.NoError(t, cluster.admin.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
+	require.Zero(t, theirs.DeletionTimestamp)
+}
+
+func TestAnUninstallationWithoutAnOperatorSaysSo(t *testing.T) {
+	r, w := newRelease(t), newWorld(t)
+	jobs := runJobs(t)
+	r.install(parse(t, "uninstall: {policy: Delete, timeout: 2s}"))
+	operator := w.start(r)
+	awaitServed(t)
+	ready(t, proxy(t, r.ns, "exit"))
+	operator.stop()
+	_, err := r.tryUninstall(patience)
+	require.Error(t, err)
+	require.Contains(t, jobs.said(), "No operator works that would remove their machines: nobody holds the lease "+r.ns+"/proxy-operator-default.crawl.proxy-operator.io")
+}
+
 // tigera/operator#2031, rancher/elemental-operator#314, fluent/fluent-operator#132, k0rdent/kcm#887: a chart that was removed by force
 // leaves objects that can't go. The steps are those of docs/install/helm.md.
 func TestAfterAForcedRemovalANewInstallationFinishes(t *testing.T) {
@@ -111,10 +158,20 @@ func TestAfterAForcedRemovalANewInstallationFinishes(t *testing.T) {
 }
 
 func TestTheJobHasNoMoreRightsThanItNeeds(t *testing.T) {
-	for policy, verbs := range map[string][]string{"Delete": {"list", "delete"}, "Retain": {"list"}} {
-		all := render(t, values{"uninstall": values{"policy": policy}, "crds": values{"keep": false}})
-		role := one[rbacv1.ClusterRole](t, all, "ClusterRole", releaseNS+":"+fullName+":uninstall")
-		require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{"crawl.proxy-operator.io"}, Resources: []string{"proxies"}, Verbs: verbs}}, role.Rules)
+	proxies := func(verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{"crawl.proxy-operator.io"}, Resources: []string{"proxies"}, Verbs: verbs}
+	}
+	whichCluster := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}
+	for name, c := range map[string]struct {
+		why, values string
+		want        []rbacv1.PolicyRule
+	}{
+		"Delete":                              {"it tells its own Proxies from others'", "uninstall: {policy: Delete}", []rbacv1.PolicyRule{proxies("list", "delete"), whichCluster}},
+		"Delete where the cluster has a name": {"nobody is asked", "{uninstall: {policy: Delete}, clusterID: one}", []rbacv1.PolicyRule{proxies("list", "delete")}},
+		"Retain":                              {"it only looks whether there are any", "crds: {keep: false}", []rbacv1.PolicyRule{proxies("list")}},
+	} {
+		all := render(t, parse(t, c.values))
+		require.Equal(t, c.want, one[rbacv1.ClusterRole](t, all, "ClusterRole", releaseNS+":"+fullName+":uninstall").Rules, "%s: %s", name, c.why)
 	}
 	all := render(t, valuesFiles(t)["namespaced"])
 	require.Empty(t, ofKind(all, "ClusterRole", "ClusterRoleBinding"))
@@ -151,6 +208,7 @@ func TestAMistakeInTheFlagsOfAHookIsOneLine(t *testing.T) {
 		"uninstall --policy=Delete --timeout=0s":          "--timeout=0s: write more than 0",
 		"uninstall --watch-namespaces=a,,b":               "--watch-namespaces=a,,b",
 		"uninstall --watch-namespaces=":                   "--watch-namespaces is empty",
+		"uninstall --lease=lease":                         "--lease=lease: write NAMESPACE/NAME",
 		"uninstall --kubeconfig=/nonexistent":             "find the cluster",
 		"check":                                           "name a --lease or a --url",
 		"check --lease=lease":                             "--lease=lease: write NAMESPACE/NAME",

@@ -17,6 +17,7 @@ import (
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
+	mountInfo  = "/proc/self/mountinfo"
 	// emptiedWithin is how long the kernel may take to end the processes of a killed node.
 	emptiedWithin = 20 * time.Second
 	emptiedPoll   = 50 * time.Millisecond
@@ -36,7 +37,7 @@ func planCgroups(name string) ([]hierarchy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find cgroups: %w", err)
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := os.ReadFile(mountInfo)
 	if err != nil {
 		return nil, fmt.Errorf("find cgroups: %w", err)
 	}
@@ -84,6 +85,30 @@ func findCgroups(mine, mounts, name string) []hierarchy {
 }
 
 func onlyV2(groups []hierarchy) bool { return len(groups) == 1 && groups[0].Controllers == "" }
+
+// namedCgroups finds the cgroups of that name, wherever they are below what is mounted here.
+func namedCgroups(mounts, name string) []string {
+	var found []string
+	for line := range strings.Lines(mounts) {
+		before, after, _ := strings.Cut(strings.TrimSpace(line), " - ")
+		fields := strings.Fields(before)
+		if len(fields) < 5 || !strings.HasPrefix(after, "cgroup ") && !strings.HasPrefix(after, "cgroup2 ") {
+			continue
+		}
+		_ = filepath.WalkDir(fields[4], func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil || !d.IsDir(): // what goes in the meantime isn't ours
+				return nil
+			case d.Name() == name:
+				found = append(found, path)
+				return fs.SkipDir
+			default:
+				return nil
+			}
+		})
+	}
+	return found
+}
 
 // cgroupMount finds where a hierarchy is mounted, and which part of it. A line of mountinfo: ID, parent, device, root,
 // mount point, options, optional fields, "-", file system, source, its options.
@@ -161,7 +186,7 @@ func enterCgroups(groups []hierarchy, pid int) error {
 
 // removeCgroups removes the node's cgroups with all below. Those of processes that are yet to end can't be removed, and
 // are tried again.
-func removeCgroups(groups []hierarchy) error {
+func removeCgroups(groups []string) error {
 	deadline := time.NewTimer(emptiedWithin)
 	defer deadline.Stop()
 	again := time.NewTicker(emptiedPoll)
@@ -179,11 +204,11 @@ func removeCgroups(groups []hierarchy) error {
 	}
 }
 
-func removeOnce(groups []hierarchy) error {
+func removeOnce(groups []string) error {
 	var errs []error
 	for _, g := range groups {
 		var dirs []string
-		err := filepath.WalkDir(g.Dir, func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(g, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				dirs = append(dirs, path)
 			}

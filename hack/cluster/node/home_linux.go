@@ -27,7 +27,6 @@ const (
 	janitorLock = "janitor.lock" // held by who cleans up
 	initPID     = "init.pid"
 	settings    = "settings.json"
-	cgroupList  = "cgroups.json"
 	kubeconfig  = "kubeconfig"
 	logs        = "logs"
 )
@@ -58,10 +57,14 @@ func (h home) join(name string) string { return filepath.Join(h.dir, name) }
 
 func (h home) log(name string) string { return filepath.Join(h.dir, logs, name+".log") }
 
+// save puts a whole file in place, or none.
 func (h home) save(name string, v any) error {
 	text, err := json.Marshal(v)
 	if err == nil {
-		err = os.WriteFile(h.join(name), text, 0o600)
+		err = os.WriteFile(h.join(name+".partial"), text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(h.join(name+".partial"), h.join(name))
 	}
 	if err != nil {
 		return fmt.Errorf("save %s: %w", name, err)
@@ -89,16 +92,25 @@ func (h home) firstPID() (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// remove removes the cgroups, once their last process has gone, and the folder.
+// remove removes the cgroups, once their last process has gone, and the folder. It finds the cgroups by their name, which is the
+// folder's: no file has to be whole for that, nor the folder there.
 func (h home) remove() error {
-	var groups []hierarchy
-	if err := h.load(cgroupList, &groups); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	mounts, err := os.ReadFile(mountInfo)
+	if err != nil {
+		return fmt.Errorf("find cgroups: %w", err)
 	}
-	if err := removeCgroups(groups); err != nil {
-		return err
+	return h.removeFrom(string(mounts))
+}
+
+func (h home) removeFrom(mounts string) error {
+	err := removeCgroups(namedCgroups(mounts, filepath.Base(h.dir)))
+	if err == nil {
+		err = os.RemoveAll(h.dir)
 	}
-	return os.RemoveAll(h.dir)
+	if err != nil {
+		return fmt.Errorf("remove node %s: %w", h.dir, err)
+	}
+	return nil
 }
 
 // homes lists the folders of this machine's nodes, live ones and what dead ones left.

@@ -28,6 +28,7 @@ const (
 	// startTimeout is ten times what a start takes on a loaded machine.
 	startTimeout = 3 * time.Minute
 	pauseImage   = "localhost/pause:1"
+	homePoll     = time.Second
 	// goWork is where the go command keeps what it is at, and leaves it when it is killed.
 	goWork = "GOTMPDIR"
 )
@@ -52,7 +53,7 @@ func Up(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	if err := sweep(); err != nil {
-		return nil, err
+		_, _ = fmt.Fprintf(o.Log, "  left alone, as it can't be removed: %v\n", err) // it's not in our way
 	}
 	n := &Node{done: make(chan struct{})}
 	var err error
@@ -77,7 +78,26 @@ func Up(ctx context.Context, o Options) (*Node, error) {
 	if err := n.start(ctx, o.Log); err != nil {
 		return nil, errors.Join(err, n.Stop())
 	}
+	go n.endWithHome(o.Log)
 	return n, nil
+}
+
+// endWithHome ends the node when its folder has been removed, as by something that tidies up /tmp: nobody can find it any more.
+func (n *Node) endWithHome(log io.Writer) {
+	poll := time.NewTicker(homePoll)
+	defer poll.Stop()
+	for {
+		select {
+		case <-n.done:
+			return
+		case <-poll.C:
+		}
+		if _, err := os.Stat(n.home.join(ownerLock)); errors.Is(err, os.ErrNotExist) {
+			_, _ = fmt.Fprintf(log, "the node's folder %s has been removed: ending the node\n", n.home.dir) // nobody to tell if this fails
+			_ = n.first.Process.Kill()                                                                      // it may have ended
+			return
+		}
+	}
 }
 
 // provide builds, or finds in the cache, what runs on the node.
@@ -126,10 +146,6 @@ func (n *Node) start(ctx context.Context, log io.Writer) error {
 	}
 	groups, err := planCgroups(filepath.Base(n.home.dir))
 	if err != nil {
-		return err
-	}
-	// Saved before they are made: the janitor removes what there is.
-	if err := n.home.save(cgroupList, groups); err != nil {
 		return err
 	}
 	if err := makeCgroups(groups); err != nil {
@@ -249,5 +265,8 @@ func (n *Node) Stop() error {
 		_ = n.first.Process.Kill() // it may have ended
 		<-n.done
 	}
-	return n.janitor.finish()
+	if n.janitor.finish() != nil { // somebody killed it, or it could not: then this tells why
+		return n.home.remove()
+	}
+	return nil
 }

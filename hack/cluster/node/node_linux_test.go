@@ -3,7 +3,9 @@
 package node
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -56,7 +58,7 @@ func TestWhereANodesCgroupsAre(t *testing.T) {
 func TestACgroupIsRemovedWithAllBelow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "n")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "kubepods", "pod1"), 0o750))
-	require.NoError(t, removeCgroups([]hierarchy{{"memory", dir}, {"cpu", filepath.Join(dir, "gone")}}))
+	require.NoError(t, removeCgroups([]string{dir, filepath.Join(dir, "gone")}))
 	require.NoDirExists(t, dir)
 }
 
@@ -69,7 +71,9 @@ func TestEveryFileOfTheNodeCanBeFilled(t *testing.T) {
 }
 
 func TestAFolderThatTheInsideDoesNotSeeIsRefused(t *testing.T) {
-	for _, dir := range []string{"/run", "/run/user/0", "/var/lib/jenkins/tmp", "/etc/x"} {
+	link := filepath.Join(t.TempDir(), "link") // as /var/run is one
+	require.NoError(t, os.Symlink("/etc", link))
+	for _, dir := range []string{"/run", "/run/user/0", "/var/lib/jenkins/tmp", "/etc/x", link, "/tmp/a:b"} {
 		require.ErrorContains(t, visible(dir), "set TMPDIR to another", dir)
 	}
 	for _, dir := range []string{"/tmp", "/runner/tmp", "/home/etc", "/var/tmp"} {
@@ -88,16 +92,54 @@ func TestANodeThatDiedIsSwept(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	left, err := newHome()
 	require.NoError(t, err)
-	group := filepath.Join(t.TempDir(), "cgroup")
-	require.NoError(t, os.Mkdir(group, 0o750))
-	require.NoError(t, left.save(cgroupList, []hierarchy{{"memory", group}}))
+	// What a full disk or a power cut leaves, of this version and of older ones.
+	for _, torn := range []string{settings, "cgroups.json"} {
+		require.NoError(t, os.WriteFile(left.join(torn), []byte(`[{"Contr`), 0o600))
+	}
 	require.NoError(t, sweep())
 	require.DirExists(t, left.dir, "it may be about to start")
 	long := left.modified(t)
 	require.NoError(t, os.Chtimes(left.dir, long, long))
 	require.NoError(t, sweep())
 	require.NoDirExists(t, left.dir)
-	require.NoDirExists(t, group)
+}
+
+func TestANodeWhoseJanitorWasKilledCleansUpItself(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	h, err := newHome()
+	require.NoError(t, err)
+	killed := exec.CommandContext(t.Context(), "sh", "-c", "kill -9 $$")
+	owner, err := killed.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, killed.Start())
+	n := &Node{home: h, janitor: &janitor{killed, owner}}
+	require.NoError(t, n.Stop())
+	require.NoDirExists(t, h.dir)
+}
+
+// The folder itself is gone: something tidied up /tmp.
+func TestTheCgroupsOfANodeAreFoundByItsName(t *testing.T) {
+	root := t.TempDir()
+	mounts := fmt.Sprintf("31 23 0:28 / %[1]s/no rw - tmpfs tmpfs rw\n32 31 0:29 / %[1]s/cpu rw shared:4 - cgroup cgroup rw,cpu\n"+
+		"41 31 0:38 / %[1]s/unified rw - cgroup2 cgroup2 rw\n42 31 0:39 / %[1]s/unmounted rw - cgroup cgroup rw,pids\n", root)
+	for _, dir := range []string{"no/n-1", "cpu/user/7/n-1/kubepods/pod1", "cpu/user/7/n-12", "unified/n-1/node"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o750))
+	}
+	require.NoError(t, home{filepath.Join(root, "gone", "n-1")}.removeFrom(mounts))
+	require.NoDirExists(t, filepath.Join(root, "cpu/user/7/n-1"))
+	require.NoDirExists(t, filepath.Join(root, "unified/n-1"))
+	require.DirExists(t, filepath.Join(root, "cpu/user/7/n-12"), "another node's")
+	require.DirExists(t, filepath.Join(root, "no/n-1"), "no cgroup")
+}
+
+func TestAFileThatCannotBeSavedWholeIsLeftAsItWas(t *testing.T) {
+	h := home{t.TempDir()}
+	require.NoError(t, h.save(settings, config{Assets: "a"}))
+	require.NoError(t, os.Mkdir(h.join(settings+".partial"), 0o700)) // so that nothing can be written
+	require.Error(t, h.save(settings, config{Assets: "b"}))
+	var c config
+	require.NoError(t, h.load(settings, &c))
+	require.Equal(t, "a", c.Assets)
 }
 
 // modified is a time so long ago that a folder without an owner is a dead one's.

@@ -42,6 +42,12 @@ func requirements() error {
 
 // visible refuses a folder that looks different from inside: what is written there from one side must be seen from the other.
 func visible(dir string) error {
+	if strings.Contains(dir, ":") {
+		return fmt.Errorf("your folder for temporary files (%s) has a colon in its name, which divides a list in KUBECONFIG: set TMPDIR to another", dir)
+	}
+	if target, err := filepath.EvalSymlinks(dir); err == nil { // one that isn't there is found out later
+		dir = target
+	}
 	for _, hidden := range append(shielded(), "/run", "/var/log") {
 		if strings.HasPrefix(dir+"/", hidden+"/") {
 			return fmt.Errorf("a node has a %s of its own, and your folder for temporary files is in there (%s): set TMPDIR to another", hidden, dir)
