@@ -233,7 +233,7 @@ func (r *ProxyReconciler) confirm(ctx context.Context, p *v1alpha1.Proxy, s Seen
 	l := look{at: s.Now, instances: s.Instances, blind: s.Blind, foreign: s.Foreign, traits: s.Traits, unguarded: s.Unguarded}
 	now := see(&live, want, l, s.Calls)
 	now.Vitals = s.Vitals
-	if i := s.running(); i != nil && worked(&live, i.Tags.Incarnation) { // then it goes within the budget alone
+	if s.Vitals.Probed && worked(&live, s.newest()) { // then it goes within the budget alone
 		now.Vitals.Booted = true
 	}
 	return next(now).same(st) && now.voluntary(st) == s.voluntary(st), nil

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -184,8 +185,9 @@ func (s Seen) voluntary(st Step) bool {
 	if st.Do != Destroy || s.Deleting {
 		return false
 	}
-	i := s.running()
-	if i == nil || i.Ref != st.Of || (s.Vitals.Probed && !s.Vitals.Booted) {
+	switch i := s.running(); {
+	case i == nil && s.Vitals.Booted: // by a list from before it ran: status says that it worked
+	case i == nil, i.Ref != st.Of, s.Vitals.Probed && !s.Vitals.Booted:
 		return false // nobody is served by it
 	}
 	switch st.Cause {
@@ -355,5 +357,11 @@ func (b *budget) waiting() time.Duration {
 
 // waits is the step of a Proxy whose machine is to be replaced when there is a slot.
 func (s Seen) waits(st Step, after time.Duration) Step {
-	return Step{Do: Wait, Keep: s.running(), Cause: st.Cause, After: after}
+	keep := s.running()
+	if keep == nil { // the list is from before it ran
+		if n := slices.IndexFunc(s.Instances, func(i providers.Instance) bool { return i.Ref == st.Of }); n >= 0 {
+			keep = &s.Instances[n]
+		}
+	}
+	return Step{Do: Wait, Keep: keep, Cause: st.Cause, After: after}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/proxy-operator/proxy-operator/api/v1alpha1"
 	"github.com/proxy-operator/proxy-operator/internal/health"
+	"github.com/proxy-operator/proxy-operator/providers"
 )
 
 func TestShare(t *testing.T) {
@@ -259,8 +260,14 @@ func TestVoluntary(t *testing.T) {
 		"drift of one that never came up":    {"or the mend would wait for what it mends", neverWorked(health.Unhealthy, time.Hour), destroy(CauseDrift), false},
 		"drift where proxies aren't probed":  {"it runs, and nobody knows more", ok.with(func(s *Seen) { s.Vitals = Vitals{} }), destroy(CauseDrift), true},
 		"one that stopped":                   {"it is down already", seen(exact).machine(1, in("Stopped")).intent(1, time.Hour), destroy(CauseStopped), false},
-		"a twin":                             {"the other one stays", ok, destroy(CauseTwin), false},
-		"an older incarnation":               {"the newest serves", seen(exact).machine(1).machine(2).intent(2, time.Hour), destroy(CauseSuperseded), false},
+		"drift of one that an old list shows booting": {
+			"status says that it worked", cared(health.Healthy, time.Minute).with(func(s *Seen) { s.Instances[0].State = providers.StateProvisioning }), destroy(CauseDrift), true,
+		},
+		"drift of one that boots": {
+			"nobody is served by it", neverWorked("", time.Minute).with(func(s *Seen) { s.Instances[0].State = providers.StateProvisioning }), destroy(CauseDrift), false,
+		},
+		"a twin":               {"the other one stays", ok, destroy(CauseTwin), false},
+		"an older incarnation": {"the newest serves", seen(exact).machine(1).machine(2).intent(2, time.Hour), destroy(CauseSuperseded), false},
 		"another machine than the one that serves": {"the one that serves stays", seen(exact).machine(1).machine(2).intent(2, time.Hour), destroy(CauseDrift), false},
 		"a Proxy that is deleted":                  {"the user chose", ok.deleting(), destroy(CauseDeleted), false},
 		"a step that takes nothing down":           {"there is nothing to allow", ok, Step{Do: Wait, Cause: CauseDrift}, false},

@@ -70,7 +70,7 @@ func (r *ProxyReconciler) vitals(p *v1alpha1.Proxy, s Seen) Vitals {
 	i := s.running()
 	if i == nil {
 		r.Health.Forget(string(p.UID))
-		return Vitals{Probed: true}
+		return Vitals{Probed: true, Booted: r.booted(p, s.newest(), false)}
 	}
 	v := Vitals{Probed: true, Of: i.Ref}
 	sub := r.subject(p, s.Want.Material.Username, s.Want.Material.Password)
@@ -180,7 +180,6 @@ func (r *ProxyReconciler) watch(p *v1alpha1.Proxy, s health.Subject) bool {
 // heard adds what the engine thinks of the incarnation, and whether traffic ever got through it: this process saw it, or
 // status says so of that very machine. Unknown is what status says of one that never worked.
 func (r *ProxyReconciler) heard(p *v1alpha1.Proxy, v *Vitals, incarnation int64) {
-	calls := r.memory.of(p)
 	recalled := v.Health == health.Healthy || v.Health == health.Unhealthy
 	if known, ok := r.Health.Verdict(string(p.UID)); ok && known.Incarnation == incarnation {
 		v.Doubted = known.Doubted
@@ -188,10 +187,17 @@ func (r *ProxyReconciler) heard(p *v1alpha1.Proxy, v *Vitals, incarnation int64)
 			v.Health, v.Reason, v.Since, v.ExitIP = known.Health, string(known.Reason), known.Since, known.ExitIP
 		}
 	}
-	if v.Health == health.Healthy || worked(p, incarnation) {
+	v.Booted = r.booted(p, incarnation, v.Health == health.Healthy)
+}
+
+// booted reports whether traffic ever got through the incarnation, and keeps it: a list from before the machine ran takes it
+// out of status.
+func (r *ProxyReconciler) booted(p *v1alpha1.Proxy, incarnation int64, now bool) bool {
+	calls := r.memory.of(p)
+	if now || worked(p, incarnation) {
 		calls.Booted, calls.BootedIs = incarnation, true
 	}
-	v.Booted = calls.BootedIs && calls.Booted == incarnation
+	return calls.BootedIs && calls.Booted == incarnation
 }
 
 // prior is what status said of the machine: the one thing that is read back of health, so that a healthy fleet isn't

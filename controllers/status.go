@@ -320,12 +320,16 @@ func saysNothing(p *v1alpha1.Proxy) bool {
 	return !told(v1alpha1.ConditionReady) && !told(v1alpha1.ConditionReconciling) && !told(v1alpha1.ConditionStalled)
 }
 
-// sameReady reports whether the pass tells of Ready only what was read, or that it can't tell: that no request has got
-// through yet is what a new process says of a machine whose Ready its view doesn't show.
+// sameReady reports whether the pass tells of Ready only what was read, or that it can't tell: that no request has ever got
+// through, whatever the reason, is what a new process says of a machine whose Ready its view doesn't show.
 func sameReady(base, p *v1alpha1.Proxy) bool {
 	was := meta.FindStatusCondition(base.Status.Conditions, v1alpha1.ConditionReady)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	if is == nil || is.Status == metav1.ConditionUnknown || is.Reason == v1alpha1.ReasonProbing {
+		return true
+	}
+	healthy := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionHealthy)
+	if healthy != nil && healthy.Status == metav1.ConditionUnknown && meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionProvisioned) {
 		return true
 	}
 	return was != nil && was.Status == is.Status && was.Reason == is.Reason

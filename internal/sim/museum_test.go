@@ -179,6 +179,15 @@ func TestMuseum(t *testing.T) {
 		"a fleet that was admitted while nothing could be written went at once": {
 			"the API server was down", []string{
 				"aws,objects=20,seed=3625331803,probe,unsecret@134,rotate@143:1,api-down@267:60,lag@566:40,target-down@831:60"}, 32},
+		"a list from before a machine ran hid that it worked": {
+			"started with an old view and an old list, in a rollout", []string{
+				"aws,objects=6,seed=1348768662,probe,rotate@101:1,rotate@131:2,travel@120:3,all-ill@197"}, 12},
+		"what a list from before took out of status was never known again": {
+			"the same, with user data that doesn't work", []string{
+				"aws,objects=20,seed=2859007924,probe,bad-secret@329:1800,travel@310:3,stops@447,flaps@1020:200"}, 63},
+		"an old view wrote that an ill machine had never worked": {
+			"started with a view from before Ready, and the machine falls ill", []string{
+				"pod,objects=6,seed=2746200047,probe,recreate@150,crash-before@178,travel@262:3,break@268,lossy@407:2"}, 8},
 		"a first machine that is gone looked like one that boots": {
 			"killed in a rollout, and the create of the successor waits for its turn", []string{
 				"pod,objects=20,seed=2361639585,probe,bad-secret@109:1200,rotate@149:1,travel@464:3"}, 50},

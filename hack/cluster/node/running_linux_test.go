@@ -135,11 +135,16 @@ func TestOneOfSeveralNodesIsNotGuessed(t *testing.T) {
 
 func TestASignalReachesTheProgramAndNotWhoWaitsForIt(t *testing.T) {
 	const program = `trap "exit 7" TERM; echo up; while :; do sleep 0.05; done`
-	for name, c := range map[string]struct{ why, script string }{
-		"that runs": {"who waits would die of it", `sh -c '` + program + `'; exit $?`},
+	const untrapped = 128 + int(syscall.SIGTERM) // it came before the program had set its trap
+	for name, c := range map[string]struct {
+		why, script string
+		codes       []int
+	}{
+		"that runs": {"who waits would die of it", `sh -c '` + program + `'; exit $?`, []int{7}},
 		"that is on its way": {
 			"on the way it is ignored, and would be lost",
 			`trap "" TERM; sh -c 'echo up; sleep 0.3; exec "$1"' ` + stageExec + ` ./program; exit $?`,
+			[]int{7, untrapped},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +164,7 @@ func TestASignalReachesTheProgramAndNotWhoWaitsForIt(t *testing.T) {
 			require.NoError(t, Signal(waiting, syscall.SIGTERM))
 			var exit *exec.ExitError
 			require.ErrorAs(t, waiting.Wait(), &exit, c.why)
-			require.Equal(t, 7, exit.ExitCode(), c.why)
+			require.Contains(t, c.codes, exit.ExitCode(), c.why)
 		})
 	}
 }
