@@ -11,11 +11,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/proxy-operator/proxy-operator/internal/processlock"
 )
@@ -167,4 +170,31 @@ func TestASignalReachesTheProgramAndNotWhoWaitsForIt(t *testing.T) {
 			require.Contains(t, c.codes, exit.ExitCode(), c.why)
 		})
 	}
+}
+
+// TestANodeOutlivedItsOwner: the thread that became its first process wasn't the one that the kernel had been told to end.
+func TestANodeOutlivedItsOwner(t *testing.T) {
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = write.Close() })
+	signals := make(chan int32)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		var before, after int32
+		_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&before)), 0, 0, 0) //nolint:gosec // that is how it is asked
+		_ = endWithOwner(int32(write.Fd()))
+		_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&after)), 0, 0, 0) //nolint:gosec // the same
+		signals <- before
+		signals <- after
+	}()
+	require.Zero(t, <-signals, "another thread than the first")
+	require.Equal(t, int32(syscall.SIGKILL), <-signals)
+
+	require.NoError(t, read.Close())
+	ended := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		ended <- endWithOwner(int32(write.Fd()))
+	}()
+	require.ErrorContains(t, <-ended, "it has ended")
 }

@@ -72,12 +72,32 @@ func launch(h home) error {
 	if err != nil {
 		return reported(err)
 	}
-	// A thread unshares for itself alone; what it becomes has it.
+	// A thread unshares for itself alone, and ends with its owner alone; what it becomes has both.
 	runtime.LockOSThread()
+	if err := endWithOwner(reportFD); err != nil {
+		return err // nobody is left to tell
+	}
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return reported(fmt.Errorf("make a cgroup namespace: %w", err))
 	}
 	return reported(syscall.Exec(self, []string{self, stageInit, h.dir}, os.Environ()))
+}
+
+// endWithOwner ties the thread to who started the process, and fails if that one has gone: reports is a pipe that it reads. What
+// the kernel was asked for when the process was made holds for its first thread, and Go may go on in another one: a whole node
+// outlived its owner, now and then.
+func endWithOwner(reports int32) error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("end with the owner: %w", err)
+	}
+	pipe := []unix.PollFd{{Fd: reports}}
+	if _, err := unix.Poll(pipe, 0); err != nil {
+		return fmt.Errorf("end with the owner: %w", err)
+	}
+	if pipe[0].Revents&unix.POLLERR != 0 {
+		return errors.New("end with the owner: it has ended")
+	}
+	return nil
 }
 
 // reported tells an error to who started the node.
